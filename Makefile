@@ -1,0 +1,53 @@
+# Every target needs nothing but a Python 3.11 and a network on its first run.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check types lint fmt imports bench accuracy clean
+
+help: ## print these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv with everything that running and testing need
+
+$(STAMP): pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(STAMP) ## start everything embedded on http://127.0.0.1:8000
+	$(BIN)/headroom up
+
+test: $(STAMP) ## run every check and every test: what CI runs
+	$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest
+
+check: lint types imports ## ruff, mypy --strict, import contracts
+
+lint: $(STAMP) ## ruff: format and all rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+fmt: $(STAMP) ## format and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(STAMP) ## the import table of the rooms
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
+	$(BIN)/python -m deploy.bench
+
+accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the table
+	$(BIN)/python -m tests.accuracy
+
+clean: ## remove caches and the environment
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

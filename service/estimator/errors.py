@@ -1,0 +1,53 @@
+"""Refusals of the estimator.
+
+EstimatorError (ValueError)
+ ├── InvalidInputError      a value or a combination that no framework could run
+ ├── InvalidConfigError     a config.json that lacks or contradicts something
+ ├── UnknownModelTypeError  a model_type that no family file claims
+ └── NotModelledError       legal, but this version has no term for it: refused, never guessed
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+
+class EstimatorError(ValueError):
+    """Base of every refusal of the estimator; ``field`` is the dotted path of the offending value."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        """Keep the message and the path of the field it is about."""
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class InvalidInputError(EstimatorError):
+    """A value, or a combination of values, that cannot run."""
+
+
+class InvalidConfigError(EstimatorError):
+    """A model configuration that lacks a field or contradicts itself."""
+
+
+class UnknownModelTypeError(EstimatorError):
+    """A ``model_type`` that no family claims; names the nearest known ones."""
+
+    def __init__(self, model_type: str, known: Sequence[str]) -> None:
+        """Say what was given, what is nearest and what is known."""
+        near = get_close_matches(model_type, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(
+            f"model_type {model_type!r} is not known.{hint} Known: {', '.join(sorted(known))}.",
+            field="model_type",
+        )
+        self.model_type = model_type
+        self.known = tuple(sorted(known))
+
+
+class NotModelledError(EstimatorError):
+    """A legal request for which there is no term yet; says what is modelled instead."""
+
+    def __init__(self, what: str, *, field: str, modelled: Sequence[str]) -> None:
+        """Say what is not modelled and what is."""
+        super().__init__(f"{what} is not modelled yet and nothing is guessed; modelled: {', '.join(modelled)}.", field=field)
+        self.modelled = tuple(modelled)

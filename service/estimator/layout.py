@@ -1,0 +1,74 @@
+"""How one job is spread over GPUs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.estimator.errors import InvalidInputError
+
+MAX_ZERO_STAGE = 3
+
+
+class Sharding(StrEnum):
+    """Who shards the states over the data-parallel ranks."""
+
+    DDP = "ddp"
+    FSDP2 = "fsdp2"
+    DEEPSPEED = "deepspeed"
+    MEGATRON = "megatron"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Degrees of parallelism; ranks of one job are their product (expert parallelism regroups data and context ranks)."""
+
+    data_parallel: int = 1
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    context_parallel: int = 1
+    expert_parallel: int = 1
+    zero_stage: int = 0
+    sharding: Sharding = Sharding.DDP
+    sequence_parallel: bool = False
+    reshard_after_forward: bool = True
+    gpus_per_node: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse degrees below one, unknown stages, and a stage that the sharding cannot run."""
+        for name in (
+            "data_parallel",
+            "tensor_parallel",
+            "pipeline_parallel",
+            "context_parallel",
+            "expert_parallel",
+            "gpus_per_node",
+        ):
+            value = getattr(self, name)
+            if value < 1:
+                message = f"{name} is {value}; it must be 1 or more"
+                raise InvalidInputError(message, field=f"layout.{name}")
+        if not 0 <= self.zero_stage <= MAX_ZERO_STAGE:
+            message = f"zero_stage is {self.zero_stage}; it must be 0, 1, 2 or 3"
+            raise InvalidInputError(message, field="layout.zero_stage")
+        if self.sharding is Sharding.DDP and self.zero_stage:
+            message = f"sharding 'ddp' replicates everything, but zero_stage is {self.zero_stage}; use 'deepspeed' or 'fsdp2'"
+            raise InvalidInputError(message, field="layout.sharding")
+        self._check_regrouping()
+
+    def _check_regrouping(self) -> None:
+        if self.sequence_parallel and self.tensor_parallel == 1:
+            message = "sequence_parallel splits the sequence over tensor-parallel ranks, but tensor_parallel is 1"
+            raise InvalidInputError(message, field="layout.sequence_parallel")
+        ranks = self.data_parallel * self.context_parallel
+        if ranks % self.expert_parallel:
+            message = f"expert_parallel {self.expert_parallel} does not divide data_parallel x context_parallel = {ranks}"
+            raise InvalidInputError(message, field="layout.expert_parallel")
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.data_parallel * self.tensor_parallel * self.pipeline_parallel * self.context_parallel
+
+    @property
+    def shards(self) -> int:
+        """Ranks that ZeRO spreads the states over."""
+        return self.data_parallel * self.context_parallel

@@ -1,0 +1,114 @@
+"""The explained answer. Bytes are integers; components of the deciding instant sum exactly to ``device_bytes``."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Basis(StrEnum):
+    """How a component is known."""
+
+    EXACT = "exact"
+    FORMULA = "formula"
+    MEASURED = "measured"
+    EXTRAPOLATED = "extrapolated"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of the bytes at the deciding instant, with its formula in numbers and the source of the formula."""
+
+    name: str
+    bytes: int
+    basis: Basis
+    formula: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """The highest allocated bytes during one part of the step."""
+
+    name: str
+    allocated_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pipeline stage: its peak and what it holds between steps."""
+
+    pipeline_stage: int
+    allocated_bytes: int
+    steady_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Bounds in bytes at the level of the estimate."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointBytes:
+    """A checkpoint on disk, by content."""
+
+    weights: int
+    optimizer: int
+
+    @property
+    def total(self) -> int:
+        """Everything that is written."""
+        return self.weights + self.optimizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a serving replica needs and has; ``None`` where an engine without a pool has no such number."""
+
+    kv_bytes_per_token: int
+    kv_cache_bytes: int
+    required_bytes: int
+    budget_bytes: int
+    kv_pool_bytes: int | None = None
+    kv_pool_tokens: int | None = None
+    max_num_sequences: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Time of one step (training) or of one decode step (serving)."""
+
+    step_time_s: float
+    tokens_per_second: float
+    tokens_per_second_per_gpu: float
+    mfu: float
+    basis: str = "analytic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Memory of the worst rank in the steady state (second step on), of a process that is alone on its GPU."""
+
+    num_gpus: int
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    steady_bytes: int
+    allocated_interval: Interval
+    reserved_interval: Interval
+    device_interval: Interval
+    peak_instant: str
+    components: tuple[Component, ...]
+    instants: tuple[Instant, ...]
+    stages: tuple[Stage, ...]
+    worst_pipeline_stage: int = 0
+    interval_level: float = 0.95
+    host_bytes_per_node: int = 0
+    checkpoint: CheckpointBytes | None = None
+    serving: Serving | None = None
+    throughput: Throughput | None = None
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    basis: str = "analytic"
+    calibration: str | None = None

@@ -1,0 +1,29 @@
+"""Byte units and exact integer arithmetic; the only place that knows what a GiB is."""
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Return numerator / denominator rounded up, exactly."""
+    return -(-numerator // denominator)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """Return the smallest multiple of ``multiple`` that is at least ``value``."""
+    return ceil_div(value, multiple) * multiple
+
+
+def format_bytes(num_bytes: float) -> str:
+    """Return bytes as a person reads them, in binary units: ``11.74 GiB``."""
+    magnitude = abs(num_bytes)
+    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if magnitude >= size:
+            return f"{num_bytes / size:,.2f} {unit}"
+    return f"{num_bytes:,.0f} B"
+
+
+def format_count(count: float) -> str:
+    """Return a large count as a person reads it, in decimal steps: ``6.74e9``."""
+    return f"{count:.3g}" if count < 1_000_000 else f"{count:.3e}".replace("e+0", "e").replace("e+", "e")
