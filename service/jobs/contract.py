@@ -1,0 +1,210 @@
+"""What the service, the worker and its probe process say to each other.
+
+The payload of a bell is ``(job id, attempt)`` and nothing more. The probe gets one ``ProbeRequest`` as JSON on stdin and
+answers with JSON lines on stdout: any number of ``Progress`` and ``Sample``, then one ``ProbeResult`` or ``ProbeFailure``.
+"""
+
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+from service.estimator.layout import Layout
+from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+
+
+class ProbeDevice(StrEnum):
+    """Where a probe runs: a real CPU, fake tensors, or a real GPU."""
+
+    CPU = "cpu"
+    TRACE = "trace"
+    CUDA = "cuda"
+
+
+class FailureKind(StrEnum):
+    """Why a probe will never answer this request: asking again would not help."""
+
+    UNSUPPORTED = "unsupported"
+    DOES_NOT_FIT_HOST = "does-not-fit-host"
+    NOT_AVAILABLE_YET = "not-available-yet"
+    INVALID_REQUEST = "invalid-request"
+    PROBE_ERROR = "probe-error"
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value on a wire of ours: unknown fields are refused."""
+
+
+class JobPayload(_Message, frozen=True, kw_only=True):
+    """What travels through Redis: which job, and the attempt that the ringer saw (the claim expects it)."""
+
+    job_id: UUID
+    attempt: int
+
+
+class TrainTask(_Message, frozen=True, kw_only=True, tag_field="task", tag="train"):
+    """A training step as JSON: ``{"task": "train", "workload": {…}}``."""
+
+    workload: TrainWorkload
+
+
+class ServeTask(_Message, frozen=True, kw_only=True, tag_field="task", tag="serve"):
+    """A serving replica as JSON: ``{"task": "serve", "workload": {…}}``."""
+
+    workload: ServeWorkload
+
+
+Task = TrainTask | ServeTask
+
+
+class ModelSource(_Message, frozen=True, kw_only=True):
+    """A model as it was resolved when the job was asked for.
+
+    ``architecture`` is our own spec (``Architecture.describe()``); ``hf_config`` the config.json it came from, without which
+    no real model can be built. ``name`` and ``revision`` are those of a stored or catalogue model.
+    """
+
+    architecture: dict[str, object]
+    hf_config: dict[str, object] | None = None
+    name: str | None = None
+    revision: int | None = None
+
+
+class ProbeRequest(_Message, frozen=True, kw_only=True):
+    """One measurement as the probe process sees it; ``deadline_s`` is the parent's, told so that a plan can be shorter."""
+
+    model: ModelSource
+    task: Task
+    layout: Layout
+    device: ProbeDevice
+    full_depth: bool = False
+    deadline_s: float
+
+
+class Progress(_Message, frozen=True, kw_only=True, tag_field="type", tag="progress"):
+    """``done`` of ``total`` steps of the whole plan, as a ``fraction`` of 0 to 1, and the latest numbers in words."""
+
+    phase: str
+    done: int
+    total: int
+    fraction: float
+    reading: str = ""
+
+
+class Sample(_Message, frozen=True, kw_only=True, tag_field="type", tag="sample"):
+    """A reading of one counter ``t_s`` seconds after the probe began; ``kind`` as in ``process_rss`` or ``allocated``."""
+
+    t_s: float
+    kind: str
+    bytes: int
+
+
+class InstantReading(_Message, frozen=True, kw_only=True):
+    """The highest bytes during one instant: live tensors, and what the allocator had handed out where it can say."""
+
+    name: str
+    allocated_bytes: int
+    allocator_bytes: int | None = None
+
+
+class StepTime(_Message, frozen=True, kw_only=True):
+    """Seconds of one step."""
+
+    median: float
+    p95: float
+
+
+class Peaks(_Message, frozen=True, kw_only=True):
+    """The highest readings, for the model that was asked; ``None`` where this device has no such number."""
+
+    allocated_bytes: int
+    reserved_bytes: int | None = None
+    device_bytes: int | None = None
+    device_total_used_bytes: int | None = None
+    process_rss_bytes: int | None = None
+    out_of_memory: bool = False
+
+
+class ProbeReading(_Message, frozen=True, kw_only=True):
+    """One model that was really run.
+
+    ``micro_batch_size`` counts sequences and ``sequence_length`` all tokens of one (serving: prompt and output; of these
+    ``output_tokens`` were decoded).
+    """
+
+    num_layers: int
+    micro_batch_size: int
+    sequence_length: int
+    instants: tuple[InstantReading, ...]
+    output_tokens: int = 0
+    steady_bytes: int | None = None
+    process_rss_bytes: int | None = None
+    step_time_s: StepTime | None = None
+    out_of_memory: bool = False
+
+
+class ProbeResult(_Message, frozen=True, kw_only=True, tag_field="type", tag="result"):
+    """What was found.
+
+    ``peaks`` and ``instants`` are for the model that was asked; ``extrapolated`` says whether from the slices in ``probes``.
+    ``transferable``: the kernels were those that CUDA would choose, so allocated bytes may correct a GPU's; else ``notes``
+    say why not.
+    """
+
+    environment: dict[str, str | int | None]
+    peaks: Peaks
+    instants: tuple[InstantReading, ...]
+    probes: tuple[ProbeReading, ...]
+    extrapolated: bool
+    transferable: bool = True
+    steady_bytes: int | None = None
+    step_time_s: StepTime | None = None
+    notes: tuple[str, ...] = ()
+
+
+class ProbeFailure(_Message, frozen=True, kw_only=True, tag_field="type", tag="failure"):
+    """The probe refuses: what is wrong and what would be right. The job fails at once; a probe that dies is run again."""
+
+    kind: FailureKind
+    message: str
+
+
+ProbeLine = Progress | Sample | ProbeResult | ProbeFailure
+
+
+class ProtocolError(ValueError):
+    """Bytes on a wire of ours that are no message."""
+
+
+def task_of(workload: Workload) -> Task:
+    """Return the tagged form of a workload."""
+    return TrainTask(workload=workload) if isinstance(workload, TrainWorkload) else ServeTask(workload=workload)
+
+
+def encode_request(request: ProbeRequest) -> bytes:
+    """Return the request as one JSON document."""
+    return msgspec.json.encode(request)
+
+
+def decode_request(body: bytes) -> ProbeRequest:
+    """Parse what ``encode_request`` wrote."""
+    try:
+        return msgspec.json.decode(body, type=ProbeRequest)
+    except msgspec.MsgspecError as error:
+        message = f"not a probe request: {error}"
+        raise ProtocolError(message) from error
+
+
+def encode_line(line: ProbeLine) -> bytes:
+    """Return one message as one JSON line, newline included."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def decode_line(line: bytes) -> ProbeLine:
+    """Parse one line of a probe's stdout."""
+    try:
+        message: ProbeLine = msgspec.json.decode(line, type=ProbeLine)
+    except msgspec.MsgspecError as error:
+        reason = f"not a line of the probe protocol: {error}"
+        raise ProtocolError(reason) from error
+    return message
