@@ -1,0 +1,332 @@
+"""The schema: what is stored, and which rows can exist at all. Times are the database's, bytes are integers."""
+
+import uuid
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from service.db.types import StorableJSON, StorableText
+
+JOB_STATES = ("queued", "running", "succeeded", "failed", "cancelled")
+TERMINAL_STATES = ("succeeded", "failed", "cancelled")
+PROBE_DEVICES = ("cpu", "trace", "cuda")
+EVENT_KINDS = ("status", "progress", "sample")
+QUANTITIES = ("allocated", "reserved", "device", "step_time")
+NODE_STATES = ("ready", "drained")
+WORKER_STATES = ("idle", "busy", "stopped")
+
+Json = dict[str, Any]
+
+
+class Base(DeclarativeBase):
+    """Every constraint has a name that a migration can say."""
+
+    metadata = MetaData(
+        naming_convention={
+            "pk": "pk_%(table_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        str: StorableText(),
+        int: BigInteger(),
+        float: Double(),
+        datetime: DateTime(timezone=True),
+        uuid.UUID: Uuid(),
+        Json: StorableJSON(),
+        list[Json]: StorableJSON(),
+        list[str]: StorableJSON(),
+        list[uuid.UUID]: ARRAY(Uuid()),
+    }
+
+
+def _one_of(column: str, words: tuple[str, ...]) -> str:
+    return f"{column} IN ({', '.join(repr(word) for word in words)})"
+
+
+class ModelRow(Base):
+    """A stored model: a name and the number of its newest revision."""
+
+    __tablename__ = "models"
+    __table_args__ = (
+        Index(None, "created_at", "id"),
+        CheckConstraint("current_revision >= 1", name="current_revision"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    name: Mapped[str] = mapped_column(unique=True)
+    current_revision: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ModelRevisionRow(Base):
+    """What a model was at one time; never changed, so that caches may keep it by its id."""
+
+    __tablename__ = "model_revisions"
+    __table_args__ = (
+        UniqueConstraint("model_id", "number"),
+        CheckConstraint("number >= 1", name="number"),
+        CheckConstraint("num_parameters >= 0 AND num_active_parameters <= num_parameters", name="parameters"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    model_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
+    number: Mapped[int] = mapped_column(Integer)
+    source: Mapped[Json]
+    """As it was sent: ``{"hf_config": {…}}`` or ``{"architecture": {…}}``."""
+    architecture: Mapped[Json]
+    """Our own spec, read back without the source."""
+    family: Mapped[str]
+    fingerprint: Mapped[str] = mapped_column(index=True)
+    num_parameters: Mapped[int]
+    num_active_parameters: Mapped[int]
+    num_embedding_parameters: Mapped[int]
+    parameters_by_module: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ClusterRow(Base):
+    """A cluster inventory; ``version`` counts its replacements."""
+
+    __tablename__ = "clusters"
+    __table_args__ = (Index(None, "created_at", "id"), CheckConstraint("version >= 1", name="version"))
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    name: Mapped[str] = mapped_column(unique=True)
+    version: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    pools: Mapped[list["ClusterPoolRow"]] = relationship(
+        lazy="raise", order_by="ClusterPoolRow.position", cascade="all, delete-orphan", passive_deletes=True
+    )
+
+
+class ClusterPoolRow(Base):
+    """Nodes of one kind; either counted (``num_nodes``) or named (``nodes``)."""
+
+    __tablename__ = "cluster_pools"
+    __table_args__ = (
+        UniqueConstraint("cluster_id", "name"),
+        CheckConstraint("gpus_per_node >= 1", name="gpus_per_node"),
+        CheckConstraint("nvlink_island_size >= 1", name="nvlink_island_size"),
+        CheckConstraint("num_nodes >= 0", name="num_nodes"),
+        CheckConstraint("host_memory_bytes >= 0", name="host_memory_bytes"),
+        CheckConstraint("network_bytes_per_second >= 0", name="network_bytes_per_second"),
+        CheckConstraint("price_per_gpu_hour >= 0", name="price_per_gpu_hour"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    cluster_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("clusters.id", ondelete="CASCADE"))
+    position: Mapped[int] = mapped_column(Integer)
+    name: Mapped[str]
+    gpu: Mapped[str]
+    gpus_per_node: Mapped[int] = mapped_column(Integer)
+    nvlink_island_size: Mapped[int | None] = mapped_column(Integer)
+    host_memory_bytes: Mapped[int | None]
+    network_bytes_per_second: Mapped[int | None]
+    price_per_gpu_hour: Mapped[float | None]
+    num_nodes: Mapped[int | None] = mapped_column(Integer)
+    nodes: Mapped[list["ClusterNodeRow"]] = relationship(
+        lazy="raise", order_by="ClusterNodeRow.position", cascade="all, delete-orphan", passive_deletes=True
+    )
+
+
+class ClusterNodeRow(Base):
+    """One node by name, and how many of its GPUs others hold."""
+
+    __tablename__ = "cluster_nodes"
+    __table_args__ = (
+        UniqueConstraint("pool_id", "name"),
+        CheckConstraint("allocated_gpus >= 0", name="allocated_gpus"),
+        CheckConstraint(_one_of("state", NODE_STATES), name="state"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    pool_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("cluster_pools.id", ondelete="CASCADE"))
+    position: Mapped[int] = mapped_column(Integer)
+    name: Mapped[str]
+    allocated_gpus: Mapped[int] = mapped_column(Integer)
+    state: Mapped[str]
+
+
+class MeasureJobRow(Base):
+    """A measurement that was asked for: this row is the job, and ``attempt`` its fencing token."""
+
+    __tablename__ = "measurements"
+    __table_args__ = (
+        CheckConstraint(_one_of("state", JOB_STATES), name="state"),
+        CheckConstraint(_one_of("device", PROBE_DEVICES), name="device"),
+        CheckConstraint("attempt >= 0 AND max_attempts >= 1", name="attempts"),
+        CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
+        CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="only_running_has_a_lease"),
+        CheckConstraint(f"({_one_of('state', TERMINAL_STATES)}) = (finished_at IS NOT NULL)", name="only_terminal_is_finished"),
+        CheckConstraint("(state = 'failed') = (error IS NOT NULL)", name="only_failed_has_an_error"),
+        Index(None, "created_at", "id"),
+        Index(None, "model_name", "created_at"),
+        Index(None, "key", "created_at"),
+        # What an idle worker asks for, what the reconcile loop rings again, and what it takes back.
+        Index(
+            "ix_measurements_queued", "device", text("priority DESC"), "created_at", postgresql_where=text("state = 'queued'")
+        ),
+        Index("ix_measurements_running", "lease_until", postgresql_where=text("state = 'running'")),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    state: Mapped[str] = mapped_column(default="queued", server_default="queued")
+    attempt: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
+    max_attempts: Mapped[int] = mapped_column(Integer, default=3, server_default="3")
+    priority: Mapped[int] = mapped_column(SmallInteger, default=0, server_default="0")
+    """Higher goes first; 0 is normal."""
+    device: Mapped[str]
+    gpu: Mapped[str | None]
+    model_name: Mapped[str | None]
+    model_revision: Mapped[int | None] = mapped_column(Integer)
+    request: Mapped[Json]
+    """Everything the probe needs, with the model resolved: a later change of the stored model does not reach the job."""
+    key: Mapped[str]
+    """The calibration key: what the measurement may teach the estimator about."""
+    cancel_requested: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    lease_until: Mapped[datetime | None]
+    deadline_at: Mapped[datetime]
+    rung_at: Mapped[datetime | None]
+    progress: Mapped[float] = mapped_column(default=0.0, server_default="0")
+    phase: Mapped[str] = mapped_column(default="queued", server_default="queued")
+    worker: Mapped[str | None]
+    last_event: Mapped[int] = mapped_column(default=0, server_default="0")
+    """The ``seq`` of the newest event; adding one to it is what hands out the next."""
+    error: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
+    """A problem document."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class MeasurementResultRow(Base):
+    """What a measurement found: at most one per job, whatever happens."""
+
+    __tablename__ = "measurement_results"
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer)
+    environment: Mapped[Json]
+    peaks: Mapped[Json]
+    instants: Mapped[list[Json]]
+    probes: Mapped[list[Json]]
+    step_time: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
+    prediction: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
+    extrapolated: Mapped[bool]
+    transferable: Mapped[bool] = mapped_column(default=True, server_default=text("true"))
+    steady_bytes: Mapped[int | None]
+    notes: Mapped[list[str]] = mapped_column(default=list, server_default=text("'[]'"))
+    calibration_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("calibrations.id"))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class MeasurementEventRow(Base):
+    """One line of a job's event stream; ``seq`` is what ``Last-Event-ID`` names."""
+
+    __tablename__ = "measurement_events"
+    __table_args__ = (CheckConstraint(_one_of("kind", EVENT_KINDS), name="kind"), CheckConstraint("seq >= 1", name="seq"))
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    data: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
+class MeasurementSampleRow(Base):
+    """One reading of a counter during one attempt, ``t_s`` seconds after its probe began."""
+
+    __tablename__ = "measurement_samples"
+    __table_args__ = (CheckConstraint("bytes >= 0", name="bytes"),)
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    t_s: Mapped[float]
+    kind: Mapped[str]
+    bytes: Mapped[int]
+
+
+class CalibrationRow(Base):
+    """What measurements taught about one key and quantity; the newest of a key holds, none is ever changed."""
+
+    __tablename__ = "calibrations"
+    __table_args__ = (
+        CheckConstraint(_one_of("quantity", QUANTITIES), name="quantity"),
+        CheckConstraint("cardinality(evidence) >= 1", name="evidence"),
+        Index(None, "key", "quantity", "created_at", "id"),
+        Index(None, "created_at", "id"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    key: Mapped[str]
+    quantity: Mapped[str]
+    scope: Mapped[Json]
+    """What the key stands for, in words a person reads."""
+    correction: Mapped[Json]
+    evidence: Mapped[list[uuid.UUID]]
+    """The measurements it rests on."""
+    created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
+class WorkerRow(Base):
+    """A worker process that was seen; one whose heartbeat is older than a lease is gone."""
+
+    __tablename__ = "workers"
+    __table_args__ = (
+        CheckConstraint(_one_of("state", WORKER_STATES), name="state"),
+        CheckConstraint("state = 'busy' OR current_job_id IS NULL", name="only_busy_has_a_job"),
+        Index(None, "last_heartbeat"),
+    )
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    pid: Mapped[int] = mapped_column(Integer)
+    devices: Mapped[list[Json]]
+    versions: Mapped[Json]
+    state: Mapped[str] = mapped_column(default="idle", server_default="idle")
+    current_job_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("measurements.id", ondelete="SET NULL"))
+    last_heartbeat: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class IdempotencyRow(Base):
+    """What an ``Idempotency-Key`` stood for on one route; no response yet means that the first request still runs."""
+
+    __tablename__ = "idempotency_records"
+    __table_args__ = (
+        Index(None, "expires_at"),
+        CheckConstraint("(status IS NULL) = (response IS NULL)", name="answered_whole"),
+    )
+
+    key: Mapped[str] = mapped_column(primary_key=True)
+    route: Mapped[str] = mapped_column(primary_key=True)
+    body_hash: Mapped[str]
+    status: Mapped[int | None] = mapped_column(SmallInteger)
+    response: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
+    job_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime]

@@ -1,0 +1,229 @@
+"""Expected refusals: everything that a caller may catch, or be told, is in this tree.
+
+ServiceError
+ ├── MalformedBodyError 400          the body is no JSON: syntax, UTF-8, depth
+ ├── NotFoundError 404               nothing under this path
+ │    ├── ModelNotFoundError
+ │    ├── ClusterNotFoundError
+ │    └── MeasurementNotFoundError
+ ├── ConflictError 409               legal, but not in the present state
+ │    ├── ModelExistsError
+ │    ├── ClusterExistsError
+ │    ├── IdempotencyConflictError
+ │    └── NotCancellableError
+ ├── PreconditionFailedError 412     If-Match names another version
+ ├── BodyTooLargeError 413
+ ├── UnsupportedMediaTypeError 415
+ ├── InvalidRequestError 422         JSON that breaks the schema or a rule
+ │    ├── InvalidCursorError
+ │    ├── UnknownModelError          named in a body
+ │    ├── UnknownGpuError            named in a body
+ │    ├── UnknownClusterError        named in a body
+ │    └── UnstorableTextError        NUL or a lone surrogate
+ ├── PreconditionRequiredError 428   If-Match is missing
+ ├── UnavailableError 503            a part that this needs is away
+ │    └── NotMigratedError
+ └── StartupError 500                this process cannot start; never sent over HTTP
+      ├── InvalidSettingError
+      └── EmbeddedServerError
+"""
+
+from typing import ClassVar
+
+
+class ServiceError(Exception):
+    """Base of every expected refusal; ``type`` is a stable slug, ``extra`` are further members of the problem document."""
+
+    type: ClassVar[str] = "service-error"
+    title: ClassVar[str] = "The request could not be served"
+    status: ClassVar[int] = 500
+
+    def __init__(self, detail: str, **extra: object) -> None:
+        """Keep what happened in words, and facts about it for programs."""
+        super().__init__(detail)
+        self.detail = detail
+        self.extra: dict[str, object] = extra
+
+
+class MalformedBodyError(ServiceError):
+    """The body is no JSON."""
+
+    type = "malformed-body"
+    title = "The body is not valid JSON"
+    status = 400
+
+
+class NotFoundError(ServiceError):
+    """Nothing lives under this path."""
+
+    type = "not-found"
+    title = "Not found"
+    status = 404
+
+
+class ModelNotFoundError(NotFoundError):
+    """No model of this name."""
+
+    type = "model-not-found"
+    title = "Model not found"
+
+
+class ClusterNotFoundError(NotFoundError):
+    """No cluster of this name."""
+
+    type = "cluster-not-found"
+    title = "Cluster not found"
+
+
+class MeasurementNotFoundError(NotFoundError):
+    """No measurement with this id."""
+
+    type = "measurement-not-found"
+    title = "Measurement not found"
+
+
+class ConflictError(ServiceError):
+    """A legal request that the present state does not allow."""
+
+    type = "conflict"
+    title = "Conflict"
+    status = 409
+
+
+class ModelExistsError(ConflictError):
+    """The name is taken by a stored or a catalogue model."""
+
+    type = "model-exists"
+    title = "A model of this name exists"
+
+
+class ClusterExistsError(ConflictError):
+    """The name is taken by a stored cluster."""
+
+    type = "cluster-exists"
+    title = "A cluster of this name exists"
+
+
+class IdempotencyConflictError(ConflictError):
+    """An ``Idempotency-Key`` came again with another body."""
+
+    type = "idempotency-conflict"
+    title = "This Idempotency-Key was used for another request"
+
+
+class NotCancellableError(ConflictError):
+    """A measurement that is over cannot be cancelled."""
+
+    type = "not-cancellable"
+    title = "This measurement is over"
+
+
+class PreconditionFailedError(ServiceError):
+    """``If-Match`` names another version than the stored one."""
+
+    type = "precondition-failed"
+    title = "The resource has changed"
+    status = 412
+
+
+class BodyTooLargeError(ServiceError):
+    """The body is larger than the service reads."""
+
+    type = "body-too-large"
+    title = "The body is too large"
+    status = 413
+
+
+class UnsupportedMediaTypeError(ServiceError):
+    """The body is not declared as JSON."""
+
+    type = "unsupported-media-type"
+    title = "The body must be application/json"
+    status = 415
+
+
+class InvalidRequestError(ServiceError):
+    """JSON that breaks the schema or a rule."""
+
+    type = "invalid-request"
+    title = "The request breaks a rule"
+    status = 422
+
+
+class InvalidCursorError(InvalidRequestError):
+    """A cursor that this list never gave out."""
+
+    type = "invalid-cursor"
+    title = "The cursor is not one of this list"
+
+
+class UnknownModelError(InvalidRequestError):
+    """A request names a model that nobody stored and that the catalogue lacks."""
+
+    type = "unknown-model"
+    title = "Unknown model"
+
+
+class UnknownGpuError(InvalidRequestError):
+    """A request names a GPU that the catalogue lacks, or a name that several have."""
+
+    type = "unknown-gpu"
+    title = "Unknown GPU"
+
+
+class UnknownClusterError(InvalidRequestError):
+    """A request names a cluster that nobody stored."""
+
+    type = "unknown-cluster"
+    title = "Unknown cluster"
+
+
+class UnstorableTextError(InvalidRequestError):
+    """A string holds a character that no database text may hold."""
+
+    type = "unstorable-text"
+    title = "A string cannot be stored"
+
+
+class PreconditionRequiredError(ServiceError):
+    """A change needs ``If-Match``, so that nobody overwrites what he has not seen."""
+
+    type = "precondition-required"
+    title = "If-Match is required"
+    status = 428
+
+
+class UnavailableError(ServiceError):
+    """A part that this request needs is away."""
+
+    type = "unavailable"
+    title = "Temporarily unavailable"
+    status = 503
+
+
+class NotMigratedError(UnavailableError):
+    """The database's schema is older or newer than this program."""
+
+    type = "not-migrated"
+    title = "The database is not at this version's schema"
+
+
+class StartupError(ServiceError):
+    """This process cannot start; the detail says what would be right."""
+
+    type = "startup"
+    title = "Headroom cannot start"
+
+
+class InvalidSettingError(StartupError):
+    """An environment variable holds what it cannot hold."""
+
+    type = "invalid-setting"
+    title = "A setting is invalid"
+
+
+class EmbeddedServerError(StartupError):
+    """The embedded Postgres or Redis cannot be started or stopped."""
+
+    type = "embedded-server"
+    title = "An embedded server failed"
