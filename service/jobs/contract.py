@@ -195,6 +195,16 @@ def decode_request(body: bytes) -> ProbeRequest:
         raise ProtocolError(message) from error
 
 
+def decode_payload(arguments: list[object]) -> JobPayload:
+    """Parse the arguments of a bell: a job id and an attempt, nothing else."""
+    try:
+        job_id, attempt = msgspec.convert(arguments, tuple[UUID, int])
+    except msgspec.ValidationError as error:
+        message = f"not a bell's payload: {error}"
+        raise ProtocolError(message) from error
+    return JobPayload(job_id=job_id, attempt=attempt)
+
+
 def encode_line(line: ProbeLine) -> bytes:
     """Return one message as one JSON line, newline included."""
     return msgspec.json.encode(line) + b"\n"

@@ -1,0 +1,73 @@
+"""The states of a job and what may follow what; the queries that move a row are these rules as compare-and-set.
+
+queued ──claim──▶ running ──finish──▶ succeeded | failed | cancelled
+  │  ▲               │
+  │  └──attempt lost─┤   (lease over, process gone; while attempts and time are left)
+  │                  └──attempt lost──▶ failed | cancelled
+  ├──cancel──▶ cancelled
+  ├──overdue─▶ failed
+  └──finish──▶ succeeded …   (a late result, while nobody has claimed the next attempt)
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Where a job is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing follows."""
+        return self not in LIVE
+
+
+LIVE = frozenset({Status.QUEUED, Status.RUNNING})
+FINISHABLE = LIVE
+"""A result is taken while its attempt is the newest, even when its lease ran out and the job went back to the queue."""
+
+
+class Lease(StrEnum):
+    """What a heartbeat learns about its attempt."""
+
+    HELD = "held"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """The part of a job's row that decides its next state; ``attempt`` is the fencing token."""
+
+    status: Status
+    attempt: int
+    max_attempts: int
+    cancel_requested: bool = False
+    overdue: bool = False
+
+
+def after_lost_attempt(job: JobState) -> Status:
+    """Return where a running job goes whose attempt ended without a word."""
+    if job.cancel_requested:
+        return Status.CANCELLED
+    if job.overdue or job.attempt >= job.max_attempts:
+        return Status.FAILED
+    return Status.QUEUED
+
+
+def after_cancel(job: JobState) -> Status:
+    """Return where a cancelled job goes at once: a running one keeps running until its worker has seen the flag."""
+    return Status.CANCELLED if job.status is Status.QUEUED else job.status
+
+
+def lease_of(job: JobState | None, *, attempt: int) -> Lease:
+    """Return what ``attempt`` still holds; one that nobody followed is held, since its result would be taken."""
+    if job is None or job.attempt != attempt or job.status not in FINISHABLE:
+        return Lease.LOST
+    return Lease.CANCELLED if job.cancel_requested else Lease.HELD

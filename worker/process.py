@@ -1,0 +1,209 @@
+"""One probe process: a fresh interpreter in its own process group, JSON lines out, a deadline that works inside C calls."""
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import IO
+
+from service.jobs.contract import (
+    ProbeFailure,
+    ProbeLine,
+    ProbeRequest,
+    ProbeResult,
+    Progress,
+    ProtocolError,
+    Sample,
+    decode_line,
+    encode_request,
+)
+
+TERMINATE_GRACE_S = 5.0
+EXIT_GRACE_S = 5.0
+"""How long a probe that has answered may take to leave."""
+TICK_S = 0.1
+MAX_LINE_BYTES = 1 << 20
+STDERR_TAIL_BYTES = 4096
+_CHUNK_BYTES = 1 << 16
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """The process ended without an answer; another attempt may do better."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlineExceeded:
+    """The process was killed at its deadline."""
+
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The process was killed because nobody wants its answer any more."""
+
+
+Outcome = ProbeResult | ProbeFailure | Died | DeadlineExceeded | Stopped
+
+
+@contextmanager
+def start_probe(command: Sequence[str], request: ProbeRequest) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run ``command`` with the request on its stdin; on leaving, nothing of its process group is left.
+
+    Call it from the main thread and before any other thread exists: between fork and exec the child runs Python.
+    """
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(encode_request(request))
+        stdin.seek(0)
+        parent = os.getpid()
+        process = subprocess.Popen(  # noqa: S603  # the operator chose the command
+            command,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509  # safe while the caller has one thread
+        )
+    try:
+        yield process
+    finally:
+        kill_group(process)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def follow(
+    process: "subprocess.Popen[bytes]",
+    *,
+    deadline_s: float,
+    on_line: Callable[[Progress | Sample], None],
+    should_stop: Callable[[], bool],
+) -> Outcome:
+    """Read the probe's lines until it answers, dies, is no longer wanted, or ``deadline_s`` seconds have passed."""
+    reader = _Reader(process)
+    end = time.monotonic() + deadline_s
+    with reader.open() as readable:
+        while readable():
+            for line in reader.take_lines():
+                answer = _take(line, on_line)
+                if answer is not None:
+                    return answer
+            if should_stop():
+                return Stopped()
+            if time.monotonic() > end:
+                return DeadlineExceeded(deadline_s=deadline_s)
+    return Died(reason=_last_words(process, reader.stderr_tail()))
+
+
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """End the probe and whatever it started: SIGTERM, then SIGKILL to its process group."""
+    if process.poll() is None:
+        _signal_group(process, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERMINATE_GRACE_S)
+    # The leader may be gone while others of its group are not.
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the thread that made it ends (prctl(2), PR_SET_PDEATHSIG); Linux only."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        # The parent ended before the kernel was asked.
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _take(line: bytes, on_line: Callable[[Progress | Sample], None]) -> ProbeResult | ProbeFailure | Died | None:
+    try:
+        message: ProbeLine = decode_line(line)
+    except ProtocolError as error:
+        return Died(reason=f"the probe wrote {line[:80]!r}: {error}")
+    if isinstance(message, ProbeResult | ProbeFailure):
+        return message
+    on_line(message)
+    return None
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _last_words(process: "subprocess.Popen[bytes]", stderr: str) -> str:
+    try:
+        code = process.wait(EXIT_GRACE_S)
+    except subprocess.TimeoutExpired:
+        return "the probe closed its output and went on running"
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    words = stderr.strip()
+    return f"the probe {how} without an answer" + (f"; its last words: {words[-500:]}" if words else "")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Whole lines of a process's stdout, and the end of its stderr."""
+
+    process: "subprocess.Popen[bytes]"
+    _rest: bytes = b""
+    _lines: list[bytes] = field(default_factory=list)
+    _stderr: bytes = b""
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[], bool]]:
+        """Give a function that reads for at most one tick and says whether there may be more."""
+        with selectors.DefaultSelector() as selector:
+            for pipe, sink in ((self.process.stdout, self._feed), (self.process.stderr, self._feed_stderr)):
+                if pipe is not None:
+                    selector.register(pipe, selectors.EVENT_READ, sink)
+
+            def readable() -> bool:
+                if self.process.stdout is None or self.process.stdout.fileno() not in selector.get_map():
+                    return False
+                ready = selector.select(TICK_S)
+                for key, _events in ready:
+                    if not _drain(key.fileobj, key.data):  # type: ignore[arg-type]  # what was registered above
+                        selector.unregister(key.fileobj)
+                # A pipe that a grandchild inherited never ends; with its leader gone and nothing to read, it has.
+                return bool(ready) or self.process.poll() is None
+
+            yield readable
+
+    def take_lines(self) -> list[bytes]:
+        """Return the whole lines that came since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def stderr_tail(self) -> str:
+        """Return the last of what the probe wrote to stderr."""
+        return self._stderr.decode(errors="replace")
+
+    def _feed(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._lines += [line for line in lines if line.strip()]
+        if len(self._rest) > MAX_LINE_BYTES:
+            self._lines.append(self._rest)
+            self._rest = b""
+
+    def _feed_stderr(self, chunk: bytes) -> None:
+        self._stderr = (self._stderr + chunk)[-STDERR_TAIL_BYTES:]
+
+
+def _drain(pipe: IO[bytes], sink: Callable[[bytes], None]) -> bool:
+    chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+    sink(chunk)
+    return bool(chunk)
