@@ -15,7 +15,8 @@ LOCK_TIMEOUT_S = 5
 
 
 def _database_url() -> str:
-    return context.config.get_main_option("sqlalchemy.url") or Settings.from_env(os.environ).require_database_url()
+    given: str | None = context.config.attributes.get("database_url")
+    return given or Settings.from_env(os.environ).require_database_url()
 
 
 def _print_sql() -> None:

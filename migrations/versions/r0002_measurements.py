@@ -194,14 +194,16 @@ def _create_idempotency_records() -> None:
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("route", sa.Text(), nullable=False),
         sa.Column("body_hash", sa.Text(), nullable=False),
-        sa.Column("status", sa.SmallInteger(), nullable=True),
-        sa.Column("response", JSONB(), nullable=True),
-        sa.Column("job_id", sa.Uuid(), nullable=True),
+        sa.Column("job_id", sa.Uuid(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
-        sa.CheckConstraint("(status IS NULL) = (response IS NULL)", name=op.f("ck_idempotency_records_answered_whole")),
         sa.ForeignKeyConstraint(
-            ["job_id"], ["measurements.id"], name=op.f("fk_idempotency_records_job_id_measurements"), ondelete="CASCADE"
+            ["job_id"],
+            ["measurements.id"],
+            name=op.f("fk_idempotency_records_job_id_measurements"),
+            ondelete="CASCADE",
+            initially="DEFERRED",
+            deferrable=True,
         ),
         sa.PrimaryKeyConstraint("key", "route", name=op.f("pk_idempotency_records")),
     )

@@ -30,7 +30,7 @@ def alembic_config(database_url: str | None = None) -> Config:
     # Alembic reads options as ConfigParser does, where % starts an interpolation.
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     if database_url is not None:
-        config.set_main_option("sqlalchemy.url", psycopg_url("DATABASE_URL", database_url).replace("%", "%%"))
+        config.attributes["database_url"] = psycopg_url("DATABASE_URL", database_url)
     return config
 
 

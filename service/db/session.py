@@ -1,11 +1,18 @@
 """Engines and sessions: psycopg 3, a small pool, UTC, and no wait without an end."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
+from psycopg import errors
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
+
+from service.errors import NotMigratedError, UnavailableError
 
 CONNECT_TIMEOUT_S = 5
 POOL_TIMEOUT_S = 10
@@ -44,3 +51,22 @@ def make_engine(database_url: str, *, application_name: str, pool_size: int = 8)
 def make_sessions(engine: Engine) -> sessionmaker[Session]:
     """Return the session factory that use cases take; rows stay readable after their commit."""
     return sessionmaker(engine, expire_on_commit=False)
+
+
+@contextmanager
+def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
+    """Own one transaction: commit at the end of the block, roll back on any error, and say in our words what is away."""
+    try:
+        with sessions.begin() as session:
+            yield session
+    except PoolTimeoutError as error:
+        message = f"no database connection became free within {POOL_TIMEOUT_S} s; try again"
+        raise UnavailableError(message) from error
+    except DBAPIError as error:
+        if isinstance(error.orig, errors.UndefinedTable | errors.UndefinedColumn):
+            message = "the database is not at the schema of this version; run `headroom migrate`"
+            raise NotMigratedError(message) from error
+        if isinstance(error, OperationalError) or error.connection_invalidated:
+            message = "the database does not answer; try again"
+            raise UnavailableError(message) from error
+        raise

@@ -314,19 +314,17 @@ class WorkerRow(Base):
 
 
 class IdempotencyRow(Base):
-    """What an ``Idempotency-Key`` stood for on one route; no response yet means that the first request still runs."""
+    """The job that an ``Idempotency-Key`` stands for on one route, until it expires."""
 
     __tablename__ = "idempotency_records"
-    __table_args__ = (
-        Index(None, "expires_at"),
-        CheckConstraint("(status IS NULL) = (response IS NULL)", name="answered_whole"),
-    )
+    __table_args__ = (Index(None, "expires_at"),)
 
     key: Mapped[str] = mapped_column(primary_key=True)
     route: Mapped[str] = mapped_column(primary_key=True)
     body_hash: Mapped[str]
-    status: Mapped[int | None] = mapped_column(SmallInteger)
-    response: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
-    job_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"))
+    # Deferred, because the key is claimed before the job is inserted, in the same transaction.
+    job_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("measurements.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED")
+    )
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime]
