@@ -70,6 +70,37 @@ class ModelSource(_Message, frozen=True, kw_only=True):
     revision: int | None = None
 
 
+class Priority(StrEnum):
+    """Which queued job goes first."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class MeasureRequest(_Message, frozen=True, kw_only=True):
+    """What was asked, resolved, as the job's row keeps it; ``gpu`` names the one the answer is wanted for."""
+
+    model: ModelSource
+    task: Task
+    layout: Layout
+    device: ProbeDevice
+    gpu: str | None = None
+    full_depth: bool = False
+    priority: Priority = Priority.NORMAL
+
+    def probe_request(self, *, deadline_s: float) -> "ProbeRequest":
+        """Return the part that the probe needs."""
+        return ProbeRequest(
+            model=self.model,
+            task=self.task,
+            layout=self.layout,
+            device=self.device,
+            full_depth=self.full_depth,
+            deadline_s=deadline_s,
+        )
+
+
 class ProbeRequest(_Message, frozen=True, kw_only=True):
     """One measurement as the probe process sees it; ``deadline_s`` is the parent's, told so that a plan can be shorter."""
 
@@ -179,6 +210,21 @@ class ProtocolError(ValueError):
 def task_of(workload: Workload) -> Task:
     """Return the tagged form of a workload."""
     return TrainTask(workload=workload) if isinstance(workload, TrainWorkload) else ServeTask(workload=workload)
+
+
+def document_of(message: MeasureRequest) -> dict[str, object]:
+    """Return a request as plain JSON values, for the job's row."""
+    document: dict[str, object] = msgspec.to_builtins(message)
+    return document
+
+
+def parse_measure_request(document: object) -> MeasureRequest:
+    """Read back what ``document_of`` made."""
+    try:
+        return msgspec.convert(document, MeasureRequest)
+    except msgspec.ValidationError as error:
+        reason = f"not a stored measurement request: {error}"
+        raise ProtocolError(reason) from error
 
 
 def encode_request(request: ProbeRequest) -> bytes:

@@ -1,0 +1,167 @@
+"""One attempt at a job, as its worker lives it: claim, report, keep the lease, end it once."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.db.queries import attempts as queries
+from service.db.queries.attempts import Event
+from service.db.tables import MeasureJobRow
+from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice, Progress, Sample, parse_measure_request
+from service.jobs.states import JobState, Lease, Status, after_lost_attempt, lease_of
+
+Problem = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A claimed job; ``number`` is the fencing token of everything that is written for it."""
+
+    job_id: uuid.UUID
+    number: int
+    request: MeasureRequest
+    key: str
+    remaining_s: float
+    """Seconds to the job's deadline."""
+
+
+def find_queued(sessions: sessionmaker[Session], *, device: ProbeDevice) -> JobPayload | None:
+    """Return the job that an idle worker should claim next: what Redis would have said."""
+    with sessions() as session:
+        waiting = queries.next_queued(session, device=device.value)
+    return None if waiting is None else JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
+
+
+def claim(sessions: sessionmaker[Session], payload: JobPayload, *, worker: str, lease_s: float) -> Attempt | None:
+    """Begin the next attempt at a queued job; ``None`` when the ring was stale or another worker was faster."""
+    with sessions.begin() as session:
+        row = queries.claim(session, payload.job_id, expected=payload.attempt, worker=worker, lease_s=lease_s)
+        if row is None:
+            return None
+        queries.add_events(session, payload.job_id, [status_event(Status.RUNNING, attempt=row.attempt, worker=worker)])
+    return Attempt(
+        job_id=payload.job_id,
+        number=row.attempt,
+        request=parse_measure_request(row.request),
+        key=row.key,
+        remaining_s=row.remaining_s,
+    )
+
+
+def heartbeat(sessions: sessionmaker[Session], attempt: Attempt, *, lease_s: float) -> Lease:
+    """Extend the lease, and learn whether the job is cancelled or somebody else's by now."""
+    with sessions.begin() as session:
+        queries.extend_lease(session, attempt.job_id, attempt=attempt.number, lease_s=lease_s)
+        return lease_of(queries.read_state(session, attempt.job_id), attempt=attempt.number)
+
+
+def report(
+    sessions: sessionmaker[Session],
+    attempt: Attempt,
+    *,
+    progress: Progress | None,
+    samples: Sequence[Sample],
+    samples_before: int,
+) -> bool:
+    """Write progress and samples of a running attempt; false when it is no longer the running one."""
+    with sessions.begin() as session:
+        held = queries.report(
+            session,
+            attempt.job_id,
+            attempt=attempt.number,
+            progress=None if progress is None else min(max(progress.fraction, 0.0), 1.0),
+            phase=None if progress is None else progress.phase,
+        )
+        if not held:
+            return False
+        documents = [msgspec.structs.asdict(sample) for sample in samples]
+        queries.add_samples(session, attempt.job_id, attempt=attempt.number, first=samples_before, samples=documents)
+        events = [Event("sample", document) for document in documents]
+        if progress is not None:
+            events.append(Event("progress", {"progress": progress.fraction, **_without(progress, "fraction")}))
+        queries.add_events(session, attempt.job_id, events)
+    return True
+
+
+def settle(
+    sessions: sessionmaker[Session],
+    attempt: Attempt,
+    *,
+    status: Status,
+    error: Problem | None = None,
+    write: Callable[[Session], None] | None = None,
+) -> bool:
+    """End the job in one transaction, ``write`` included; false when a later attempt holds it and nothing was written."""
+    with sessions.begin() as session:
+        phase = "done" if status is Status.SUCCEEDED else status.value
+        if not queries.settle(session, attempt.job_id, attempt=attempt.number, status=status, phase=phase, error=error):
+            return queries.is_settled(session, attempt.job_id, attempt=attempt.number, status=status)
+        if write is not None:
+            write(session)
+        queries.add_events(session, attempt.job_id, [status_event(status, attempt=attempt.number, error=error)])
+    return True
+
+
+def release(sessions: sessionmaker[Session], job_id: uuid.UUID, *, attempt: int, reason: str) -> Status | None:
+    """Give up a running attempt so that the next can begin at once; ``None`` when it was not running any more."""
+    with sessions.begin() as session:
+        row = queries.lock_running(session, job_id, attempt=attempt)
+        if row is None:
+            return None
+        return give_back(session, row, reason=reason)
+
+
+def give_back(session: Session, row: MeasureJobRow, *, reason: str) -> Status:
+    """Move a locked running row on after its attempt was lost: to the queue, or to its end."""
+    status = after_lost_attempt(
+        JobState(
+            status=Status.RUNNING,
+            attempt=row.attempt,
+            max_attempts=row.max_attempts,
+            cancel_requested=row.cancel_requested,
+            overdue=row.deadline_at <= queries.database_now(session),
+        )
+    )
+    error = _lost_problem(row, reason) if status is Status.FAILED else None
+    move(session, row, status, error=error, reason=reason)
+    return status
+
+
+def move(session: Session, row: MeasureJobRow, status: Status, *, error: Problem | None, reason: str) -> None:
+    """Write a locked row's next state and the event that tells of it."""
+    now = queries.database_now(session)
+    row.state, row.lease_until, row.error, row.phase = status.value, None, error, status.value
+    if status is Status.QUEUED:
+        row.progress, row.rung_at = 0.0, now
+    if status.is_terminal:
+        row.finished_at = now
+    session.flush()
+    queries.add_events(session, row.id, [status_event(status, attempt=row.attempt, error=error, reason=reason)])
+
+
+def status_event(status: Status, *, attempt: int, **more: object) -> Event:
+    """Return the event of a new status, without what is not known."""
+    return Event(
+        "status",
+        {"status": status.value, "attempt": attempt, **{key: value for key, value in more.items() if value is not None}},
+    )
+
+
+def problem(slug: str, title: str, detail: str) -> Problem:
+    """Return the problem document of a failed job; it was no HTTP request that failed, so it has no status."""
+    return {"type": slug, "title": title, "detail": detail}
+
+
+def _lost_problem(row: MeasureJobRow, reason: str) -> Problem:
+    return problem(
+        "attempts-exhausted",
+        "The measurement could not be finished",
+        f"attempt {row.attempt} of {row.max_attempts} was the last; {reason}",
+    )
+
+
+def _without(message: msgspec.Struct, *names: str) -> dict[str, object]:
+    return {key: value for key, value in msgspec.structs.asdict(message).items() if key not in names}
