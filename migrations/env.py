@@ -61,7 +61,7 @@ def _migrate_alone(connection: Connection) -> None:
 def _run(given: Connection | Engine | None) -> None:
     match given:
         case Connection():
-            # The caller's connection, the caller's transaction and locks.
+            # A transaction that the caller has begun stays his to end, and so do locks.
             _migrate(given)
         case Engine():
             with given.connect() as connection:

@@ -1,0 +1,15 @@
+"""What every test gets: no setting of the person who runs it, and real servers when it asks."""
+
+import os
+
+import pytest
+
+pytest_plugins = ["tests.servers"]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the variables that would point a test at somebody's database."""
+    for name in list(os.environ):
+        if name.startswith("HEADROOM_") or name in {"DATABASE_URL", "REDIS_URL"}:
+            monkeypatch.delenv(name)

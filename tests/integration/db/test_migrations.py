@@ -1,0 +1,141 @@
+"""The migrations build exactly the schema that the tables describe, from anywhere, and take it back."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+from alembic import command
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+
+from service.db.migrate import alembic_config, current_revision, downgrade, head_revision, is_at_head, upgrade
+from service.db.tables import Base
+from service.settings import psycopg_url
+
+CONSTRAINTS = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'alembic_version' ORDER BY 1, 2
+"""
+INDEXES = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version' ORDER BY 1"
+COLUMNS = """
+SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
+WHERE table_schema = 'public' AND table_name <> 'alembic_version' ORDER BY 1, 2
+"""
+
+
+def schema_of(url: str) -> Sequence[tuple[object, ...]]:
+    """Return every column, constraint and index of a database, as Postgres tells them."""
+    with psycopg.connect(url) as connection:
+        return [row for query in (COLUMNS, CONSTRAINTS, INDEXES) for row in connection.execute(query).fetchall()]
+
+
+def test_there_is_one_head() -> None:
+    """Two people who add a migration at once find out here."""
+    heads = ScriptDirectory.from_config(alembic_config()).get_heads()
+
+    assert heads == [head_revision()]
+
+
+def test_tables_and_migrations_agree(database_url: str) -> None:
+    """`alembic check` finds nothing to add to the migrated schema; it raises when it does."""
+    command.check(alembic_config(database_url))
+
+
+def test_migrations_build_what_the_tables_say(database_url: str, empty_database_url: str) -> None:
+    """Checks and partial indexes, which `alembic check` does not compare, are the same too."""
+    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    Base.metadata.create_all(engine)
+    engine.dispose()
+
+    migrated, described = schema_of(database_url), schema_of(empty_database_url)
+
+    assert len(described) > 100
+    assert migrated == described
+
+
+def test_every_step_can_be_taken_back_and_taken_again(empty_database_url: str) -> None:
+    """Each migration goes up, down to the one before, and up again; base is an empty database."""
+    for script in reversed(list(ScriptDirectory.from_config(alembic_config()).walk_revisions())):
+        upgrade(empty_database_url, script.revision)
+        built = schema_of(empty_database_url)
+        downgrade(empty_database_url, str(script.down_revision or "base"))
+        upgrade(empty_database_url, script.revision)
+
+        assert schema_of(empty_database_url) == built
+
+    downgrade(empty_database_url, "base")
+
+    assert schema_of(empty_database_url) == []
+
+
+def test_head_is_told_from_empty_and_from_older(empty_database_url: str) -> None:
+    """Readiness asks whether the schema is exactly ours."""
+    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    found = []
+    for step in (None, "r0001", "head"):
+        if step is not None:
+            upgrade(empty_database_url, step)
+        found.append((current_revision(engine), is_at_head(engine)))
+    engine.dispose()
+
+    assert found == [(None, False), ("r0001", False), (head_revision(), True)]
+
+
+def test_migrators_queue(empty_database_url: str) -> None:
+    """Replicas that start together all find the database migrated and none fails."""
+    with ThreadPoolExecutor(4) as threads:
+        subprocesses = list(threads.map(migrate_in_a_process, [empty_database_url] * 4))
+
+    assert [process.returncode for process in subprocesses] == [0] * 4, [process.stderr for process in subprocesses]
+    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    with engine.connect() as connection:
+        locks = connection.execute(text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")).scalar_one()
+    assert is_at_head(engine)
+    engine.dispose()
+    assert locks == 0
+
+
+def test_migrations_need_no_working_directory(empty_database_url: str, tmp_path: Path) -> None:
+    """An installed package migrates from an empty directory, without a configuration file."""
+    process = migrate_in_a_process(empty_database_url, cwd=tmp_path)
+
+    assert process.returncode == 0, process.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_connection_is_used(empty_database_url: str) -> None:
+    """Migrations run on the caller's connection, in his transaction: his rollback takes them back."""
+    engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
+    config = alembic_config()
+    with engine.connect() as connection, connection.begin() as transaction:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        transaction.rollback()
+    found = current_revision(engine)
+    engine.dispose()
+
+    assert found is None
+
+
+def test_the_sql_can_be_printed(empty_database_url: str) -> None:
+    """Somebody who may not run programs on a database gets the statements instead."""
+    config = alembic_config(empty_database_url)
+    config.output_buffer = io.StringIO()
+    command.upgrade(config, "head", sql=True)
+
+    assert "CREATE TABLE measurements" in config.output_buffer.getvalue()
+    assert schema_of(empty_database_url) == []
+
+
+def migrate_in_a_process(url: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Migrate in a fresh interpreter, as a starting replica does."""
+    program = "import sys; from service.db.migrate import upgrade; upgrade(sys.argv[1])"
+    environ = {"PATH": os.defpath, "PYTHONPATH": str(Path(__file__).parents[3])}
+    return subprocess.run(
+        [sys.executable, "-c", program, url], cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
