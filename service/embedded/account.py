@@ -59,11 +59,13 @@ def open_way(target: Path, user: int, log: Log) -> list[Opened]:
     opened = [_open(path) for path in reversed((resolved, *resolved.parents)) if path.is_dir() and not _passes(path, user)]
     for before in opened:
         acl = _grant(before, user)
-        log("embedded.traversal_granted", directory=str(before.path), user=user, by="acl" if acl else "others' execute bit")
+        log.info(
+            "embedded.traversal_granted", directory=str(before.path), user=user, by="acl" if acl else "others' execute bit"
+        )
     return opened
 
 
-def close_way(opened: Iterable[Opened]) -> None:
+def close_way(opened: Iterable[Opened], log: Log) -> None:
     """Put back what ``open_way`` changed."""
     for before in opened:
         if before.acl is not None:
@@ -71,6 +73,7 @@ def close_way(opened: Iterable[Opened]) -> None:
         elif _read_acl(before.path) is not None:
             os.removexattr(before.path, _XATTR)
         before.path.chmod(before.mode)
+        log.info("embedded.traversal_revoked", directory=str(before.path))
 
 
 def _open(path: Path) -> Opened:

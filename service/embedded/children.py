@@ -44,6 +44,8 @@ class Child:
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
     before_start: Callable[[], None] = _nothing
+    may_fail: bool = False
+    """Whether its owner can go on without it."""
 
 
 Process = subprocess.Popen[bytes]
@@ -64,20 +66,21 @@ def start(child: Child, log: Log) -> Process:
             env=dict(child.environment),
             start_new_session=True,
             pass_fds=child.pass_fds,
-            # A server that runs as another user must not need our working directory.
-            cwd="/",
+            # A server that runs as another user may not be able to enter our working directory.
+            cwd=None if child.user is None else "/",
         )
     identity = identify(process.pid)
     if identity is not None:
         write_record(child.record, identity)
-    log("child.started", name=child.name, pid=process.pid)
+    log.debug("child.started", name=child.name, pid=process.pid)
     return process
 
 
-def wait_ready(child: Child, process: Process) -> None:
-    """Return when the child is ready; raise with its last words when it ends first or takes too long."""
+def wait_ready(child: Child, process: Process, check: Callable[[], None] = _nothing) -> None:
+    """Return when the child is ready; raise with its last words when it ends or takes too long. ``check`` may raise as well."""
     deadline = time.monotonic() + child.ready_within_s
     while not child.is_ready(process.pid):
+        check()
         if process.poll() is not None:
             message = f"{child.name} ended with {describe_exit(process.returncode)} before it was ready{last_words(child)}"
             raise EmbeddedServerError(message)
@@ -96,16 +99,34 @@ def stop(child: Child, process: Process, log: Log) -> None:
     _kill_group(process.pid)
     code = process.wait()
     child.record.unlink(missing_ok=True)
-    log("child.stopped", name=child.name, pid=process.pid, exit=describe_exit(code))
+    log.debug("child.stopped", name=child.name, pid=process.pid, exit=describe_exit(code))
 
 
 def end_stale(child: Child, log: Log) -> None:
     """End the process that a dead owner left under this name, if it still runs."""
     identity = read_record(child.record)
     if identity is not None and is_alive(identity):
-        log("child.stale", name=child.name, pid=identity.pid)
+        log.warning("child.stale", name=child.name, pid=identity.pid)
         _end(identity, child)
         _kill_group(identity.pid)
+
+
+def run_to_end(child: Child, log: Log, check: Callable[[], None] = _nothing) -> None:
+    """Run a child that ends by itself; raise with its last words when it ends badly or takes too long."""
+    process = start(child, log)
+    deadline = time.monotonic() + child.ready_within_s
+    try:
+        while process.poll() is None:
+            check()
+            if time.monotonic() > deadline:
+                message = f"{child.name} has not ended after {child.ready_within_s:g} s{last_words(child)}"
+                raise EmbeddedServerError(message)
+            time.sleep(_POLL_S)
+    finally:
+        stop(child, process, log)
+    if process.returncode != 0:
+        message = f"{child.name} ended with {describe_exit(process.returncode)}{last_words(child)}"
+        raise EmbeddedServerError(message)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from service.embedded.account import close_way, open_way, user_with_a_name
 from service.embedded.binaries import find_postgres
 from service.embedded.children import Child, running
 from service.embedded.datadir import DataDir, own_data_dir
-from service.embedded.events import Log, silent
+from service.embedded.events import SILENT, Log
 from service.embedded.identity import identify, read_record
 from service.errors import EmbeddedServerError
 
@@ -54,7 +54,7 @@ def postgres_url(data: DataDir) -> str:
 
 
 @contextmanager
-def running_postgres(root: Path, log: Log = silent, *, durable: bool = True) -> Iterator[str]:
+def running_postgres(root: Path, log: Log = SILENT, *, durable: bool = True) -> Iterator[str]:
     """Run a Postgres in ``root`` for the length of a block; yield its URL."""
     with own_data_dir(root, log) as data, running(postgres_child(data, log, durable=durable), log):
         yield postgres_url(data)
@@ -95,12 +95,12 @@ def _create(data: DataDir, programs: Path, log: Log) -> None:
             os.chown(draft, maker, maker)
         _initialize(draft, programs, maker)
     finally:
-        close_way(reversed(opened))
+        close_way(reversed(opened), log)
     if data.user is not None:
         for path in (draft, *draft.rglob("*")):
             os.chown(path, data.user, data.user, follow_symlinks=False)
     draft.rename(data.postgres)
-    log("embedded.database_created", directory=str(data.postgres))
+    log.info("embedded.database_created", directory=str(data.postgres))
 
 
 def _initialize(draft: Path, programs: Path, maker: int | None) -> None:

@@ -13,7 +13,7 @@ from service.embedded.account import open_way
 from service.embedded.binaries import find_redis
 from service.embedded.children import Child, running
 from service.embedded.datadir import REDIS_SOCKET, DataDir, own_data_dir
-from service.embedded.events import Log, silent
+from service.embedded.events import SILENT, Log
 from service.errors import EmbeddedServerError
 
 _PING_TIMEOUT_S = 0.5
@@ -46,7 +46,7 @@ def redis_url(data: DataDir) -> str:
 
 
 @contextmanager
-def running_redis(root: Path, log: Log = silent) -> Iterator[str]:
+def running_redis(root: Path, log: Log = SILENT) -> Iterator[str]:
     """Run a Redis in ``root`` for the length of a block; yield its URL."""
     with own_data_dir(root, log) as data:
         child = redis_child(data, log)

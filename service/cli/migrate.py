@@ -1,0 +1,21 @@
+"""Bring the database at DATABASE_URL to this version's schema; any number of processes may do so at once."""
+
+import argparse
+import os
+
+from service.db.migrate import upgrade
+from service.logs import configure, logger
+from service.settings import Settings
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Take nothing: the environment says which database."""
+
+
+def run(_options: argparse.Namespace) -> int:
+    """Upgrade to the newest revision."""
+    settings = Settings.from_env(os.environ)
+    configure(level=settings.log_level, log_format=settings.log_format)
+    upgrade(settings.require_database_url())
+    logger("migrate").info("database.migrated")
+    return 0

@@ -1,0 +1,39 @@
+"""Arguments of the command line: refused with the nearest known name, never abbreviated, never guessed."""
+
+import argparse
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+FITS = 0
+DOES_NOT_FIT = 1
+ERROR = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that names the nearest flag and ends with code 2 in one line."""
+
+    def __init__(self, *, prog: str, description: str | None = None) -> None:
+        """Take no abbreviations: a flag that is added later would change what they mean."""
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]  # we pass no namespace
+        """Parse everything or refuse the first argument that has no meaning."""
+        options, extra = self.parse_known_args(args, namespace)
+        if extra:
+            near = get_close_matches(extra[0].partition("=")[0], self._option_string_actions, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            self.error(f"unknown argument {extra[0]!r}.{hint}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line and where to look."""
+        self.exit(ERROR, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
+
+
+def whole_number(text: str) -> int:
+    """Read a count, 0 or more."""
+    if not (text.isascii() and text.isdigit()):
+        message = f"{text!r} is not a whole number"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
