@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -14,7 +13,6 @@ DRIVER = "postgresql+psycopg"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("json", "console")
 MAX_PORT = 65_535
-IDEMPOTENCY_TTL = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,6 +104,7 @@ class ModelRevisionRow(Base):
     num_embedding_parameters: Mapped[int]
     parameters_by_module: Mapped[Json]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    model: Mapped[ModelRow] = relationship(lazy="raise")
 
 
 class ClusterRow(Base):

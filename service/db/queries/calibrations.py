@@ -1,0 +1,87 @@
+"""Every statement about calibrations; rows are added and never changed."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from service.db.pages import Page, PageRequest, after, page_of
+from service.db.tables import CalibrationRow
+from service.db.values import NewCalibration, StoredCalibration
+
+LIST = "calibrations"
+LATE_COMMIT = timedelta(seconds=90)
+"""Longer than any transaction lives (``idle_in_transaction_session_timeout`` and one statement)."""
+
+
+def lock_key(session: Session, key: str) -> None:
+    """Let one transaction at a time learn about ``key``, so that the newest calibration has seen every earlier one."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
+
+
+def add_calibration(session: Session, new: NewCalibration) -> UUID:
+    """Store what was learnt and return its id; from the commit on it is what holds for its key and quantity."""
+    calibration_id = uuid4()
+    session.execute(
+        insert(CalibrationRow).values(
+            id=calibration_id,
+            key=new.key,
+            quantity=new.quantity,
+            scope=new.scope,
+            correction=new.correction,
+            evidence=list(new.evidence),
+        )
+    )
+    return calibration_id
+
+
+def read_calibration(session: Session, calibration_id: UUID) -> StoredCalibration | None:
+    """Return one calibration."""
+    row = session.get(CalibrationRow, calibration_id)
+    return None if row is None else _value(row)
+
+
+def latest_calibrations(session: Session, keys: Collection[str]) -> tuple[StoredCalibration, ...]:
+    """Return what holds now for each of ``keys``, per quantity."""
+    rows = session.scalars(_latest().where(CalibrationRow.key.in_(keys))).all()
+    return tuple(_value(row) for row in rows)
+
+
+def calibrations_since(session: Session, since: datetime | None) -> tuple[StoredCalibration, ...]:
+    """Return what holds now for every key that may have changed after ``since``: some come twice, none is missed."""
+    statement = _latest()
+    if since is not None:
+        # A row becomes visible at its commit but carries the time of its insert.
+        statement = statement.where(CalibrationRow.created_at > since - LATE_COMMIT)
+    return tuple(_value(row) for row in session.scalars(statement).all())
+
+
+def page_of_calibrations(session: Session, request: PageRequest, *, key: str | None = None) -> Page[StoredCalibration]:
+    """Return a page of all that was ever learnt, newest first; of one key when it is given."""
+    statement = select(CalibrationRow)
+    if key is not None:
+        statement = statement.where(CalibrationRow.key == key)
+    statement = after(statement, request, list_name=LIST, created_at=CalibrationRow.created_at, row_id=CalibrationRow.id)
+    rows = session.scalars(statement).all()
+    return page_of(rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=_value)
+
+
+def _latest() -> Select[CalibrationRow]:
+    columns = (CalibrationRow.key, CalibrationRow.quantity)
+    newest_first = (CalibrationRow.created_at.desc(), CalibrationRow.id.desc())
+    return select(CalibrationRow).distinct(*columns).order_by(*columns, *newest_first)
+
+
+def _value(row: CalibrationRow) -> StoredCalibration:
+    return StoredCalibration(
+        id=row.id,
+        key=row.key,
+        quantity=row.quantity,
+        scope=row.scope,
+        correction=row.correction,
+        evidence=tuple(row.evidence),
+        created_at=row.created_at,
+    )

@@ -1,0 +1,110 @@
+"""Every statement about clusters."""
+
+from uuid import UUID
+
+from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session, selectinload
+
+from service.db.pages import Page, PageRequest, after, page_of
+from service.db.tables import ClusterNodeRow, ClusterPoolRow, ClusterRow
+from service.db.values import StoredCluster
+from service.planner.inventory import ClusterInventory, Node, NodeState, Pool
+
+LIST = "clusters"
+
+
+def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> bool:
+    """Store a cluster; return False when the name is taken, also by somebody who takes it right now."""
+    statement = insert(ClusterRow).values(name=name, version=1).on_conflict_do_nothing().returning(ClusterRow.id)
+    cluster_id = session.scalars(statement).one_or_none()
+    if cluster_id is None:
+        return False
+    _insert_pools(session, cluster_id, inventory)
+    return True
+
+
+def read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluster | None:
+    """Return a cluster; with ``lock`` nobody else changes it before this transaction ends."""
+    statement = _clusters().where(ClusterRow.name == name)
+    row = session.scalars(statement.with_for_update() if lock else statement).one_or_none()
+    return None if row is None else _value(row)
+
+
+def replace_inventory(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
+    """Put other pools in the place of all that a cluster has, and count its version up."""
+    session.execute(delete(ClusterPoolRow).where(ClusterPoolRow.cluster_id == cluster_id))
+    _insert_pools(session, cluster_id, inventory)
+    change = {ClusterRow.version: ClusterRow.version + 1, ClusterRow.updated_at: func.now()}
+    session.execute(update(ClusterRow).where(ClusterRow.id == cluster_id).values(change))
+
+
+def delete_cluster(session: Session, cluster_id: UUID) -> None:
+    """Remove a cluster with its pools and nodes."""
+    session.execute(delete(ClusterRow).where(ClusterRow.id == cluster_id))
+
+
+def page_of_clusters(session: Session, request: PageRequest) -> Page[StoredCluster]:
+    """Return a page of clusters, newest first."""
+    statement = after(_clusters(), request, list_name=LIST, created_at=ClusterRow.created_at, row_id=ClusterRow.id)
+    rows = session.scalars(statement).all()
+    return page_of(rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=_value)
+
+
+def _clusters() -> Select[ClusterRow]:
+    pools = selectinload(ClusterRow.pools).selectinload(ClusterPoolRow.nodes)
+    # Rows of an earlier statement of this session would hide what was changed since.
+    return select(ClusterRow).options(pools).execution_options(populate_existing=True)
+
+
+def _insert_pools(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
+    session.add_all(_pool_row(cluster_id, position, pool) for position, pool in enumerate(inventory.pools))
+    session.flush()
+
+
+def _pool_row(cluster_id: UUID, position: int, pool: Pool) -> ClusterPoolRow:
+    return ClusterPoolRow(
+        cluster_id=cluster_id,
+        position=position,
+        name=pool.name,
+        gpu=pool.gpu,
+        gpus_per_node=pool.gpus_per_node,
+        nvlink_island_size=pool.nvlink_island_size,
+        host_memory_bytes=pool.host_memory_bytes,
+        network_bytes_per_second=pool.network_bytes_per_second,
+        price_per_gpu_hour=pool.price_per_gpu_hour,
+        num_nodes=pool.num_nodes,
+        nodes=[
+            ClusterNodeRow(position=number, name=node.name, allocated_gpus=node.allocated_gpus, state=node.state.value)
+            for number, node in enumerate(pool.nodes or ())
+        ],
+    )
+
+
+def _value(row: ClusterRow) -> StoredCluster:
+    return StoredCluster(
+        id=row.id,
+        name=row.name,
+        version=row.version,
+        inventory=ClusterInventory(pools=tuple(_pool(pool) for pool in row.pools)),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _pool(row: ClusterPoolRow) -> Pool:
+    return Pool(
+        name=row.name,
+        gpu=row.gpu,
+        gpus_per_node=row.gpus_per_node,
+        nodes=tuple(_node(node) for node in row.nodes) if row.num_nodes is None else None,
+        num_nodes=row.num_nodes,
+        nvlink_island_size=row.nvlink_island_size,
+        host_memory_bytes=row.host_memory_bytes,
+        network_bytes_per_second=row.network_bytes_per_second,
+        price_per_gpu_hour=row.price_per_gpu_hour,
+    )
+
+
+def _node(row: ClusterNodeRow) -> Node:
+    return Node(name=row.name, allocated_gpus=row.allocated_gpus, state=NodeState(row.state))

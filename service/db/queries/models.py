@@ -1,0 +1,110 @@
+"""Every statement about stored models and their revisions."""
+
+from collections.abc import Collection
+from uuid import UUID, uuid4
+
+from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session, contains_eager
+
+from service.db.pages import Page, PageRequest, after, page_of
+from service.db.tables import ModelRevisionRow, ModelRow
+from service.db.values import ModelContent, StoredModel
+
+LIST = "models"
+
+
+def create_model(session: Session, name: str, content: ModelContent) -> bool:
+    """Store a model as revision 1; return False when the name is taken, also by somebody who takes it right now."""
+    statement = insert(ModelRow).values(name=name, current_revision=1).on_conflict_do_nothing().returning(ModelRow.id)
+    model_id = session.scalars(statement).one_or_none()
+    if model_id is None:
+        return False
+    _insert_revision(session, model_id, 1, content)
+    return True
+
+
+def read_model(session: Session, name: str, *, revision: int | None = None, lock: bool = False) -> StoredModel | None:
+    """Return one revision of a model, the newest by default; with ``lock`` nobody changes the model before this ends."""
+    number = ModelRow.current_revision if revision is None else revision
+    statement = _revisions().where(ModelRow.name == name, ModelRevisionRow.number == number)
+    row = session.scalars(statement.with_for_update(of=ModelRow) if lock else statement).one_or_none()
+    return None if row is None else _value(row)
+
+
+def add_revision(session: Session, name: str, content: ModelContent) -> None:
+    """Make ``content`` the newest revision of a model that this transaction has locked."""
+    change = {ModelRow.current_revision: ModelRow.current_revision + 1, ModelRow.updated_at: func.now()}
+    statement = update(ModelRow).where(ModelRow.name == name).values(change)
+    model_id, number = session.execute(statement.returning(ModelRow.id, ModelRow.current_revision)).one()
+    _insert_revision(session, model_id, number, content)
+
+
+def delete_model(session: Session, name: str) -> None:
+    """Remove a model with all its revisions; measurements keep the one that they ran."""
+    session.execute(delete(ModelRow).where(ModelRow.name == name))
+
+
+def page_of_models(session: Session, request: PageRequest) -> Page[StoredModel]:
+    """Return a page of models at their newest revision, newest model first."""
+    statement = _revisions().where(ModelRevisionRow.number == ModelRow.current_revision)
+    statement = after(statement, request, list_name=LIST, created_at=ModelRow.created_at, row_id=ModelRow.id)
+    rows = session.scalars(statement).all()
+    return page_of(rows, request, list_name=LIST, position=lambda row: (row.model.created_at, row.model.id), value=_value)
+
+
+def newest_revisions(session: Session) -> dict[str, UUID]:
+    """Return the id of the newest revision of every model: what a cache compares itself with."""
+    statement = select(ModelRow.name, ModelRevisionRow.id).join(ModelRevisionRow.model)
+    rows = session.execute(statement.where(ModelRevisionRow.number == ModelRow.current_revision)).all()
+    return {row.name: row.id for row in rows}
+
+
+def read_revisions(session: Session, revision_ids: Collection[UUID]) -> tuple[StoredModel, ...]:
+    """Return the named revisions that exist."""
+    rows = session.scalars(_revisions().where(ModelRevisionRow.id.in_(revision_ids))).all()
+    return tuple(_value(row) for row in rows)
+
+
+def _revisions() -> Select[ModelRevisionRow]:
+    statement = select(ModelRevisionRow).join(ModelRevisionRow.model).options(contains_eager(ModelRevisionRow.model))
+    # Rows of an earlier statement of this session would hide what was changed since.
+    return statement.execution_options(populate_existing=True)
+
+
+def _insert_revision(session: Session, model_id: UUID, number: int, content: ModelContent) -> None:
+    session.execute(
+        insert(ModelRevisionRow).values(
+            id=uuid4(),
+            model_id=model_id,
+            number=number,
+            source=content.source,
+            architecture=content.architecture,
+            family=content.family,
+            fingerprint=content.fingerprint,
+            num_parameters=content.num_parameters,
+            num_active_parameters=content.num_active_parameters,
+            num_embedding_parameters=content.num_embedding_parameters,
+            parameters_by_module=content.parameters_by_module,
+        )
+    )
+
+
+def _value(revision: ModelRevisionRow) -> StoredModel:
+    return StoredModel(
+        name=revision.model.name,
+        revision=revision.number,
+        revision_id=revision.id,
+        content=ModelContent(
+            source=revision.source,
+            architecture=revision.architecture,
+            family=revision.family,
+            fingerprint=revision.fingerprint,
+            num_parameters=revision.num_parameters,
+            num_active_parameters=revision.num_active_parameters,
+            num_embedding_parameters=revision.num_embedding_parameters,
+            parameters_by_module=revision.parameters_by_module,
+        ),
+        created_at=revision.model.created_at,
+        updated_at=revision.model.updated_at,
+    )

@@ -1,0 +1,57 @@
+"""Store, read, replace and remove cluster inventories."""
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.db.pages import Page, PageRequest
+from service.db.queries import clusters as queries
+from service.db.session import transaction
+from service.db.values import StoredCluster
+from service.errors import ClusterExistsError, ClusterNotFoundError
+from service.planner.inventory import ClusterInventory
+from service.usecases.preconditions import check_if_match
+
+
+def create(sessions: sessionmaker[Session], *, name: str, inventory: ClusterInventory) -> StoredCluster:
+    """Store a new cluster; its name must be free."""
+    with transaction(sessions) as session:
+        if not queries.create_cluster(session, name, inventory):
+            message = f"there is a cluster {name!r}; replace it with PUT, or choose another name"
+            raise ClusterExistsError(message, name=name)
+        return _read(session, name)
+
+
+def read(sessions: sessionmaker[Session], name: str) -> StoredCluster:
+    """Return a cluster as it stands."""
+    with transaction(sessions) as session:
+        return _read(session, name)
+
+
+def replace(sessions: sessionmaker[Session], name: str, *, inventory: ClusterInventory, if_match: str | None) -> StoredCluster:
+    """Put another inventory in the place of the one whose ETag the caller has seen."""
+    with transaction(sessions) as session:
+        stored = _read(session, name, lock=True)
+        check_if_match(if_match, stored.etag)
+        queries.replace_inventory(session, stored.id, inventory)
+        return _read(session, name)
+
+
+def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None) -> None:
+    """Remove the cluster whose ETag the caller has seen."""
+    with transaction(sessions) as session:
+        stored = _read(session, name, lock=True)
+        check_if_match(if_match, stored.etag)
+        queries.delete_cluster(session, stored.id)
+
+
+def list_page(sessions: sessionmaker[Session], request: PageRequest) -> Page[StoredCluster]:
+    """Return a page of clusters, newest first."""
+    with transaction(sessions) as session:
+        return queries.page_of_clusters(session, request)
+
+
+def _read(session: Session, name: str, *, lock: bool = False) -> StoredCluster:
+    stored = queries.read_cluster(session, name, lock=lock)
+    if stored is None:
+        message = f"there is no cluster {name!r}"
+        raise ClusterNotFoundError(message, name=name)
+    return stored
