@@ -158,6 +158,8 @@ def _end(identity: ProcessIdentity, child: Child) -> None:
     for number, patience_s in (*child.stop_signals, (signal.SIGKILL, 10.0)):
         with suppress(ProcessLookupError):
             os.kill(identity.pid, number)
+            # A stopped process would let every other signal wait.
+            os.kill(identity.pid, signal.SIGCONT)
         if _gone_within(identity, patience_s):
             return
     message = f"{child.name} (process {identity.pid}) does not end, not even by SIGKILL"

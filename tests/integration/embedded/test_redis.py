@@ -1,0 +1,67 @@
+"""The embedded Redis: private, and what it said it stored is stored."""
+
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+from redis import Redis
+
+from service.embedded.binaries import find_redis
+from service.embedded.identity import read_record
+from service.embedded.redis import running_redis
+from tests.integration.embedded.conftest import Owner
+
+
+def _server(root: Path) -> psutil.Process:
+    record = read_record(root / "records" / "redis.json")
+    assert record is not None
+    return psutil.Process(record.pid)
+
+
+def test_refuses_writes_rather_than_evict(short_dir: Path) -> None:
+    """It listens on its socket only, keeps an append-only log and evicts nothing."""
+    with running_redis(short_dir) as url, closing(Redis.from_url(url)) as client:
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        assert client.config_get("appendonly") == {"appendonly": "yes"}
+        assert _server(short_dir).net_connections(kind="inet") == []
+
+
+def test_what_was_written_survives_a_killed_server(short_dir: Path) -> None:
+    """After kill -9 the next start reads the log again."""
+    with running_redis(short_dir) as url:
+        with closing(Redis.from_url(url)) as client:
+            client.set("bell", "rung")
+        _server(short_dir).kill()
+
+    with running_redis(short_dir) as url, closing(Redis.from_url(url, decode_responses=True)) as client:
+        assert client.get("bell") == "rung"
+
+
+def test_dies_with_its_owner(short_dir: Path, owner: Owner) -> None:
+    """After kill -9 of the owner the server ends by itself."""
+    program, _ = owner("redis", short_dir)
+    server = _server(short_dir)
+    program.kill()
+
+    server.wait(timeout=20)
+
+
+@pytest.mark.parametrize("name", ["d" * 120, "a b %20 ü?"])
+def test_any_directory_will_do(short_dir: Path, name: str) -> None:
+    """Paths that no socket or no URL can take as they are work all the same."""
+    with running_redis(short_dir / name) as url, closing(Redis.from_url(url)) as client:
+        assert client.ping()
+
+
+def test_a_server_on_the_path_comes_first(tmp_path: Path) -> None:
+    """An installed redis-server is preferred to valkey-server, and both to the bundled one."""
+    for name in ("redis-server", "valkey-server"):
+        (tmp_path / name).touch(mode=0o755)
+
+    assert find_redis(str(tmp_path)) == tmp_path / "redis-server"
+    (tmp_path / "redis-server").unlink()
+    assert find_redis(str(tmp_path)) == tmp_path / "valkey-server"
+    (tmp_path / "valkey-server").unlink()
+    bundled = find_redis(str(tmp_path))
+    assert bundled is None or bundled.parent != tmp_path

@@ -1,0 +1,16 @@
+"""Waiting in tests: for a condition, with a deadline, never for a while."""
+
+import time
+from collections.abc import Callable
+
+_PAUSE_S = 0.02
+
+
+def eventually(condition: Callable[[], object], *, within_s: float = 20.0) -> None:
+    """Return as soon as the condition holds; fail when it does not in time."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            message = f"{condition} does not hold after {within_s:g} s"
+            raise AssertionError(message)
+        time.sleep(_PAUSE_S)
