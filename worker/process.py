@@ -31,6 +31,7 @@ EXIT_GRACE_S = 5.0
 TICK_S = 0.1
 MAX_LINE_BYTES = 1 << 20
 STDERR_TAIL_BYTES = 4096
+LAST_WORDS = 500
 _CHUNK_BYTES = 1 << 16
 _PR_SET_PDEATHSIG = 1
 
@@ -109,11 +110,11 @@ def follow(
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
     """End the probe and whatever it started: SIGTERM, then SIGKILL to its process group."""
-    if process.poll() is None:
-        _signal_group(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(TERMINATE_GRACE_S)
-    # The leader may be gone while others of its group are not.
+    if process.returncode is not None:
+        return
+    # The leader is reaped last: until then nobody else can have its number, so the signals reach its group only.
+    _signal_group(process, signal.SIGTERM)
+    _wait_unreaped(process, TERMINATE_GRACE_S)
     _signal_group(process, signal.SIGKILL)
     process.wait()
 
@@ -144,14 +145,24 @@ def _signal_group(process: "subprocess.Popen[bytes]", number: signal.Signals) ->
         os.killpg(process.pid, number)
 
 
+def _wait_unreaped(process: "subprocess.Popen[bytes]", timeout_s: float) -> os.waitid_result | None:
+    """Wait for the leader's end and leave it unreaped; ``None`` when it still runs after ``timeout_s``."""
+    end = time.monotonic() + timeout_s
+    while (ended := os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+        if time.monotonic() >= end:
+            return None
+        time.sleep(TICK_S / 10)
+    return ended
+
+
 def _last_words(process: "subprocess.Popen[bytes]", stderr: str) -> str:
-    try:
-        code = process.wait(EXIT_GRACE_S)
-    except subprocess.TimeoutExpired:
+    ended = _wait_unreaped(process, EXIT_GRACE_S)
+    if ended is None:
         return "the probe closed its output and went on running"
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    killed = ended.si_code != os.CLD_EXITED
+    how = f"was killed by {signal.Signals(ended.si_status).name}" if killed else f"ended with status {ended.si_status}"
     words = stderr.strip()
-    return f"the probe {how} without an answer" + (f"; its last words: {words[-500:]}" if words else "")
+    return f"the probe {how} without an answer" + (f"; its last words: {words[-LAST_WORDS:]}" if words else "")
 
 
 @dataclass(slots=True)
@@ -179,7 +190,7 @@ class _Reader:
                     if not _drain(key.fileobj, key.data):  # type: ignore[arg-type]  # what was registered above
                         selector.unregister(key.fileobj)
                 # A pipe that a grandchild inherited never ends; with its leader gone and nothing to read, it has.
-                return bool(ready) or self.process.poll() is None
+                return bool(ready) or _wait_unreaped(self.process, 0) is None
 
             yield readable
 

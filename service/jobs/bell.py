@@ -21,7 +21,8 @@ from rq.serializers import DefaultSerializer, JSONSerializer
 from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError, decode_payload
 from service.logs import logger
 
-TASK = "worker.tasks.answer"
+TASK = "headroom.measure"
+"""A word, not a function: no worker could import it, and ours reads only the arguments."""
 RESULT_TTL_S = 60
 UNANSWERED_TTL_S = 120
 MAX_UNANSWERED_RINGS = 1000
@@ -56,15 +57,6 @@ class GuardedJob(Job):
 
     def send_webhooks(self, status: object, *, exc_string: str | None = None) -> None:
         """Send nothing: the targets would come from Redis."""
-
-    @property
-    def payload(self) -> JobPayload:
-        """The job and attempt that were rung for."""
-        try:
-            return decode_payload(list(self.args))
-        except DeserializationError as error:
-            message = f"bell {self.id!r} carries no ring"
-            raise ProtocolError(message) from error
 
 
 class Bell:
@@ -173,6 +165,15 @@ def open_queue(connection: "redis.Redis", device: ProbeDevice) -> Queue:
     """Return the one queue of a device; a worker listens on one only, since RQ's pop from several can lose a job."""
     refuse_pickle()
     return Queue(f"measure-{device.value}", connection=connection, job_class=GuardedJob, serializer=JSONSerializer)
+
+
+def read_ring(job: Job) -> JobPayload:
+    """Return what a popped job rings for; anything but a ring of ours is refused."""
+    try:
+        return decode_payload(list(job.args))
+    except (DeserializationError, TypeError) as error:
+        message = "it carries something else than a job and an attempt"
+        raise ProtocolError(message) from error
 
 
 def ring_id(payload: JobPayload) -> str:

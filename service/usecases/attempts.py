@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.db.queries import attempts as queries
 from service.db.queries.attempts import Event
+from service.db.session import transaction
 from service.db.tables import MeasureJobRow
 from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice, Progress, Sample, parse_measure_request
 from service.jobs.states import JobState, Lease, Status, after_lost_attempt, lease_of
+from service.usecases.access import Sessions
 
 Problem = dict[str, object]
 
@@ -28,16 +30,16 @@ class Attempt:
     """Seconds to the job's deadline."""
 
 
-def find_queued(sessions: sessionmaker[Session], *, device: ProbeDevice) -> JobPayload | None:
+def find_queued(sessions: Sessions, *, device: ProbeDevice) -> JobPayload | None:
     """Return the job that an idle worker should claim next: what Redis would have said."""
-    with sessions() as session:
+    with transaction(sessions) as session:
         waiting = queries.next_queued(session, device=device.value)
     return None if waiting is None else JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
 
 
-def claim(sessions: sessionmaker[Session], payload: JobPayload, *, worker: str, lease_s: float) -> Attempt | None:
+def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: float) -> Attempt | None:
     """Begin the next attempt at a queued job; ``None`` when the ring was stale or another worker was faster."""
-    with sessions.begin() as session:
+    with transaction(sessions) as session:
         row = queries.claim(session, payload.job_id, expected=payload.attempt, worker=worker, lease_s=lease_s)
         if row is None:
             return None
@@ -51,15 +53,15 @@ def claim(sessions: sessionmaker[Session], payload: JobPayload, *, worker: str, 
     )
 
 
-def heartbeat(sessions: sessionmaker[Session], attempt: Attempt, *, lease_s: float) -> Lease:
+def heartbeat(sessions: Sessions, attempt: Attempt, *, lease_s: float) -> Lease:
     """Extend the lease, and learn whether the job is cancelled or somebody else's by now."""
-    with sessions.begin() as session:
+    with transaction(sessions) as session:
         queries.extend_lease(session, attempt.job_id, attempt=attempt.number, lease_s=lease_s)
         return lease_of(queries.read_state(session, attempt.job_id), attempt=attempt.number)
 
 
 def report(
-    sessions: sessionmaker[Session],
+    sessions: Sessions,
     attempt: Attempt,
     *,
     progress: Progress | None,
@@ -67,7 +69,7 @@ def report(
     samples_before: int,
 ) -> bool:
     """Write progress and samples of a running attempt; false when it is no longer the running one."""
-    with sessions.begin() as session:
+    with transaction(sessions) as session:
         held = queries.report(
             session,
             attempt.job_id,
@@ -87,7 +89,7 @@ def report(
 
 
 def settle(
-    sessions: sessionmaker[Session],
+    sessions: Sessions,
     attempt: Attempt,
     *,
     status: Status,
@@ -95,7 +97,7 @@ def settle(
     write: Callable[[Session], None] | None = None,
 ) -> bool:
     """End the job in one transaction, ``write`` included; false when a later attempt holds it and nothing was written."""
-    with sessions.begin() as session:
+    with transaction(sessions) as session:
         phase = "done" if status is Status.SUCCEEDED else status.value
         if not queries.settle(session, attempt.job_id, attempt=attempt.number, status=status, phase=phase, error=error):
             return queries.is_settled(session, attempt.job_id, attempt=attempt.number, status=status)
@@ -105,9 +107,9 @@ def settle(
     return True
 
 
-def release(sessions: sessionmaker[Session], job_id: uuid.UUID, *, attempt: int, reason: str) -> Status | None:
+def release(sessions: Sessions, job_id: uuid.UUID, *, attempt: int, reason: str) -> Status | None:
     """Give up a running attempt so that the next can begin at once; ``None`` when it was not running any more."""
-    with sessions.begin() as session:
+    with transaction(sessions) as session:
         row = queries.lock_running(session, job_id, attempt=attempt)
         if row is None:
             return None

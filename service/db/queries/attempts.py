@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, extract, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
@@ -210,10 +211,10 @@ def add_events(session: Session, job_id: uuid.UUID, events: Sequence[Event]) -> 
 
 
 def add_samples(session: Session, job_id: uuid.UUID, *, attempt: int, first: int, samples: Iterable[Document]) -> None:
-    """Store readings ``first`` and following of an attempt."""
+    """Store readings ``first`` and following of an attempt; a second try after a lost acknowledgement changes nothing."""
     rows = [{"job_id": job_id, "attempt": attempt, "seq": first + offset, **sample} for offset, sample in enumerate(samples)]
     if rows:
-        session.execute(insert(MeasurementSampleRow), rows)
+        session.execute(upsert(MeasurementSampleRow).on_conflict_do_nothing(), rows)
 
 
 def _in_seconds(seconds: float) -> ColumnElement[Any]:

@@ -1,0 +1,51 @@
+"""Workers that were seen: each writes its own row, and a row whose heartbeat is old speaks for nobody."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from service.db.tables import MeasureJobRow, WorkerRow
+from service.jobs.states import Status
+
+
+def upsert_worker(session: Session, values: dict[str, Any]) -> None:
+    """Write a worker's row anew; one that was pruned while it could not reach the database comes back."""
+    session.execute(
+        insert(WorkerRow)
+        .values(**values)
+        .on_conflict_do_update(index_elements=[WorkerRow.name], set_={**values, "last_heartbeat": func.now()})
+    )
+
+
+def beat(session: Session, name: str, *, state: str, job_id: uuid.UUID | None) -> bool:
+    """Show that a worker lives and what it does; false when its row is gone."""
+    statement = (
+        update(WorkerRow)
+        .where(WorkerRow.name == name)
+        .values(state=state, current_job_id=job_id, last_heartbeat=func.now())
+        .returning(WorkerRow.name)
+    )
+    return session.execute(statement).first() is not None
+
+
+def list_seen(session: Session, *, gone_after_s: float, limit: int) -> Sequence[tuple[WorkerRow, bool]]:
+    """Return workers, the latest heartbeat first, each with whether its heartbeat is older than ``gone_after_s``."""
+    is_gone = WorkerRow.last_heartbeat < func.now() - timedelta(seconds=gone_after_s)
+    query = select(WorkerRow, is_gone).order_by(WorkerRow.last_heartbeat.desc(), WorkerRow.name).limit(limit)
+    return [(row, bool(gone)) for row, gone in session.execute(query)]
+
+
+def prune(session: Session, *, older_than_s: float) -> None:
+    """Forget workers that were not seen for ``older_than_s`` seconds."""
+    session.execute(delete(WorkerRow).where(WorkerRow.last_heartbeat < func.now() - timedelta(seconds=older_than_s)))
+
+
+def running_job_of(session: Session, name: str) -> uuid.UUID | None:
+    """Return the job that a worker is running."""
+    query = select(MeasureJobRow.id).where(MeasureJobRow.worker == name, MeasureJobRow.state == Status.RUNNING).limit(1)
+    return session.scalar(query)

@@ -1,0 +1,58 @@
+"""What becomes of an attempt's outcome: a stored result, or the reason why there is none."""
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from service.db.tables import MeasurementResultRow
+from service.jobs.contract import ProbeFailure, ProbeResult
+from service.jobs.states import Status
+from service.usecases.access import Sessions
+from service.usecases.attempts import Attempt, problem, settle
+
+
+def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
+    """Store a result and what it teaches with the job's end, all or nothing; false when a later attempt holds the job."""
+
+    def write(session: Session) -> None:
+        session.add(_result_row(attempt, result))
+        session.flush()
+
+    return settle(sessions, attempt, status=Status.SUCCEEDED, write=write)
+
+
+def refuse(sessions: Sessions, attempt: Attempt, failure: ProbeFailure) -> bool:
+    """Fail a job that its probe cannot run: another attempt would say the same."""
+    error = problem(f"probe-{failure.kind.value}", "The probe cannot run this", failure.message)
+    return settle(sessions, attempt, status=Status.FAILED, error=error)
+
+
+def time_out(sessions: Sessions, attempt: Attempt, *, deadline_s: float) -> bool:
+    """Fail a job whose probe was killed at its deadline: another attempt would run into it too."""
+    detail = (
+        f"the probe was killed after {deadline_s:.0f} s; ask for fewer tokens or layers, or raise HEADROOM_PROBE_DEADLINE_S"
+    )
+    return settle(
+        sessions, attempt, status=Status.FAILED, error=problem("deadline-exceeded", "The probe took too long", detail)
+    )
+
+
+def cancel(sessions: Sessions, attempt: Attempt) -> bool:
+    """End a job whose probe was killed because somebody cancelled it."""
+    return settle(sessions, attempt, status=Status.CANCELLED)
+
+
+def _result_row(attempt: Attempt, result: ProbeResult) -> MeasurementResultRow:
+    document = msgspec.to_builtins(result)
+    return MeasurementResultRow(
+        job_id=attempt.job_id,
+        attempt=attempt.number,
+        environment=document["environment"],
+        peaks=document["peaks"],
+        instants=document["instants"],
+        probes=document["probes"],
+        step_time=document["step_time_s"],
+        extrapolated=result.extrapolated,
+        transferable=result.transferable,
+        steady_bytes=result.steady_bytes,
+        notes=document["notes"],
+    )

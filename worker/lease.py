@@ -1,0 +1,51 @@
+"""A thread that keeps an attempt's lease while its probe runs, and learns when nobody wants the answer any more."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from service.errors import UnavailableError
+from service.jobs.states import Lease
+from service.logs import logger
+
+_log = logger(__name__)
+
+
+class LeaseWatch:
+    """What the last heartbeat learnt; once it is not held it never is again."""
+
+    def __init__(self) -> None:
+        """Begin with the lease that the claim gave."""
+        self.lease = Lease.HELD
+        self._over = threading.Event()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the attempt should go on."""
+        return self.lease is Lease.HELD
+
+    def keep(self, beat: Callable[[], Lease], interval_s: float) -> None:
+        """Beat every ``interval_s`` seconds until the lease or the attempt is over."""
+        while self.is_held and not self._over.wait(interval_s):
+            try:
+                self.lease = beat()
+            except UnavailableError as error:
+                # The attempt goes on: if another one begins meanwhile, the fence decides.
+                _log.warning("heartbeat.missed", reason=error.detail)
+
+    def end(self) -> None:
+        """Beat no more."""
+        self._over.set()
+
+
+@contextmanager
+def keep_lease(beat: Callable[[], Lease], *, interval_s: float) -> Iterator[LeaseWatch]:
+    """Keep a lease in the background for as long as the context lasts."""
+    watch = LeaseWatch()
+    thread = threading.Thread(target=watch.keep, args=(beat, interval_s), name="lease", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.end()
+        thread.join()

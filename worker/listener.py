@@ -1,0 +1,124 @@
+"""RQ's worker, reduced to its ear: it waits for rings, and everything that a job is happens in Postgres.
+
+RQ would keep its own account of every job in Redis: started, heartbeat, failed, retried. Here a ring is taken off Redis
+before the work begins, so Redis may die, restart empty or be written to by strangers in the middle of a job.
+"""
+
+from collections.abc import Callable
+
+from redis import Redis, RedisError
+from rq import Queue, Worker, worker_registration
+from rq.exceptions import DequeueTimeout
+from rq.job import Job
+from rq.serializers import JSONSerializer
+from rq.utils import now
+from rq.worker import WorkerStatus
+
+from service.jobs.bell import GuardedJob, open_queue, read_ring
+from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
+from service.logs import logger
+
+WORKER_TTL_S = 30
+MAINTENANCE_INTERVAL_S = 30
+JOB_MONITORING_INTERVAL_S = 5
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+"""What RQ raises on a job that somebody else wrote; it is popped by then and will not be met again."""
+
+_log = logger(__name__)
+
+
+class Listener(Worker):
+    """A forking RQ worker on one queue whose jobs are rings; ``idle`` runs between rings, ``answer`` runs a job to its end."""
+
+    def __init__(
+        self,
+        connection: "Redis",
+        device: ProbeDevice,
+        *,
+        answer: Callable[[JobPayload], None],
+        idle: Callable[[], None],
+        poll_interval_s: float,
+    ) -> None:
+        """Listen for ``device``; at least every ``poll_interval_s`` seconds call ``idle``."""
+        self._answer = answer
+        self._idle = idle
+        self._poll_interval_s = max(1, round(poll_interval_s))
+        super().__init__(
+            [open_queue(connection, device)],
+            connection=connection,
+            job_class=GuardedJob,
+            serializer=JSONSerializer,
+            worker_ttl=WORKER_TTL_S,
+            maintenance_interval=MAINTENANCE_INTERVAL_S,
+            job_monitoring_interval=JOB_MONITORING_INTERVAL_S,
+            log_job_description=False,
+        )
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """Take the ring off Redis, then do what it says."""
+        self._drop(job.id, queue)
+        try:
+            payload = read_ring(job)
+        except ProtocolError as error:
+            _log.warning("bell.refused", ring=job.id, reason=str(error))
+            return
+        self.set_state(WorkerStatus.BUSY)
+        self._answer(payload)
+
+    def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> tuple[Job, Queue] | None:
+        """Wait for a ring as RQ does, but for a short time, and look into Postgres in between."""
+        del timeout, max_idle_time
+        self.set_state(WorkerStatus.IDLE)
+        while True:
+            self._idle()
+            self.heartbeat()
+            if self.should_run_maintenance_tasks:
+                self.run_maintenance_tasks()
+            try:
+                return self._wait_for_ring()
+            except DequeueTimeout:
+                continue
+            except UNREADABLE as error:
+                _log.warning("bell.unreadable", reason=str(error))
+
+    def run_maintenance_tasks(self) -> None:
+        """Forget dead workers, and rings that were popped and never read; RQ's own registries stay empty and unread."""
+        for queue in self.queues:
+            worker_registration.clean_worker_registry(queue)
+            self.connection.delete(queue.intermediate_queue_key)
+        self.last_cleaned_at = now()  # type: ignore[assignment]  # RQ infers None from its first value
+
+    def show_alive(self) -> None:
+        """Stay visible to RQ's tools during a job; what Redis thinks of it does not matter to the job."""
+        try:
+            self.heartbeat()
+        except RedisError as error:
+            _log.info("bell.heartbeat_missed", reason=str(error))
+
+    def get_heartbeat_ttl(self, job: Job) -> int:
+        """Return the TTL without the minute that RQ adds, which would delay every detection of a dead worker by it."""
+        del job
+        return WORKER_TTL_S
+
+    def subscribe(self) -> None:
+        """Take no commands from Redis: who can write there could stop workers; a cancelled job says so in its row."""
+
+    def unsubscribe(self) -> None:
+        """There is nothing to unsubscribe from."""
+
+    def _install_signal_handlers(self) -> None:
+        """Leave signals to the worker, which is there without Redis too."""
+
+    def _wait_for_ring(self) -> tuple[Job, Queue] | None:
+        return self.queue_class.dequeue_any(
+            self._ordered_queues,
+            self._poll_interval_s,
+            connection=self.connection,
+            job_class=self.job_class,
+            serializer=self.serializer,
+            death_penalty_class=self.death_penalty_class,
+        )
+
+    def _drop(self, ring: str, queue: Queue) -> None:
+        queue.intermediate_queue.remove(ring)
+        self.connection.delete(GuardedJob.key_for(ring))

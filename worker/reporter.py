@@ -1,0 +1,60 @@
+"""Progress and samples on their way to Postgres: a few writes per second at most, and none that could stop a probe."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from service.errors import UnavailableError
+from service.jobs.contract import Progress, Sample
+from service.logs import logger
+
+REPORT_INTERVAL_S = 0.5
+MAX_WAITING_SAMPLES = 10_000
+
+_log = logger(__name__)
+
+
+class Write(Protocol):
+    """Stores what came since the last call; false when the attempt is no longer the running one."""
+
+    def __call__(self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int) -> bool:
+        """Write once."""
+        ...
+
+
+class Reporter:
+    """Collects a probe's lines and writes them when they are due."""
+
+    def __init__(self, write: Write, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Write through ``write``, the first line at once."""
+        self._write = write
+        self._clock = clock
+        self._progress: Progress | None = None
+        self._samples: list[Sample] = []
+        self._written = 0
+        self._due = clock()
+
+    def take(self, line: Progress | Sample) -> None:
+        """Keep a line for the next write; of several progress lines the last counts."""
+        if isinstance(line, Progress):
+            self._progress = line
+        elif len(self._samples) < MAX_WAITING_SAMPLES:
+            self._samples.append(line)
+
+    def flush_if_due(self) -> None:
+        """Write what waits, unless the last write was a moment ago."""
+        if self._clock() >= self._due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits; without a database it goes on waiting."""
+        if self._progress is None and not self._samples:
+            return
+        self._due = self._clock() + REPORT_INTERVAL_S
+        try:
+            self._write(progress=self._progress, samples=self._samples, samples_before=self._written)
+        except UnavailableError as error:
+            _log.warning("report.missed", reason=error.detail)
+            return
+        self._written += len(self._samples)
+        self._progress, self._samples = None, []

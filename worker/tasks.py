@@ -1,0 +1,93 @@
+"""One attempt, in the process that was forked for it: claim, run the probe, write what came of it, once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult
+from service.jobs.states import Lease
+from service.logs import logger
+from service.settings import Settings
+from service.usecases import attempts, outcomes
+from service.usecases.access import Sessions
+from service.usecases.attempts import Attempt
+from worker.lease import LeaseWatch, keep_lease
+from worker.patience import insist
+from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, kill_group, start_probe
+from worker.reporter import Reporter
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What every attempt of one worker has in common."""
+
+    settings: Settings
+    name: str
+    device: ProbeDevice
+    probe_command: Sequence[str]
+
+
+def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:
+    """Make the attempt that a ring asks for, unless it is stale."""
+    attempt = attempts.claim(sessions, payload, worker=workplace.name, lease_s=workplace.settings.lease_s)
+    if attempt is None:
+        _log.info("attempt.stale", job_id=str(payload.job_id), attempt=payload.attempt)
+        return
+    log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number)
+    log.info("attempt.began")
+    run(workplace, sessions, attempt)
+    log.info("attempt.ended")
+
+
+def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
+    """Run the probe of a claimed attempt under its lease, and write what came of it."""
+    settings = workplace.settings
+    deadline_s = min(settings.probe_deadline_s, attempt.remaining_s)
+    request = attempt.request.probe_request(deadline_s=deadline_s)
+    reporter = Reporter(partial(attempts.report, sessions, attempt))
+    beat = partial(attempts.heartbeat, sessions, attempt, lease_s=settings.lease_s)
+    # The probe first: it must be started by a process of one thread.
+    with (
+        start_probe(workplace.probe_command, request) as process,
+        keep_lease(beat, interval_s=settings.heartbeat_s) as watch,
+    ):
+
+        def should_stop() -> bool:
+            reporter.flush_if_due()
+            return not watch.is_held
+
+        outcome = follow(process, deadline_s=deadline_s, on_line=reporter.take, should_stop=should_stop)
+        kill_group(process)
+        reporter.flush()
+        conclude(sessions, attempt, outcome, watch=watch, retry_s=settings.finish_retry_s)
+
+
+def conclude(sessions: Sessions, attempt: Attempt, outcome: Outcome, *, watch: LeaseWatch, retry_s: float) -> None:
+    """Write an outcome, for ``retry_s`` seconds again and again while the database is away."""
+    log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number, outcome=type(outcome).__name__)
+    if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
+        log.warning("attempt.lost")
+    elif not insist(partial(_write, sessions, attempt, outcome), for_s=retry_s):
+        log.warning("attempt.fenced")
+
+
+def _write(sessions: Sessions, attempt: Attempt, outcome: Outcome) -> bool:
+    match outcome:
+        case ProbeResult():
+            return outcomes.succeed(sessions, attempt, outcome)
+        case ProbeFailure():
+            return outcomes.refuse(sessions, attempt, outcome)
+        case DeadlineExceeded():
+            return outcomes.time_out(sessions, attempt, deadline_s=outcome.deadline_s)
+        case Died():
+            return give_up(sessions, attempt, outcome.reason)
+        case Stopped():
+            return outcomes.cancel(sessions, attempt)
+
+
+def give_up(sessions: Sessions, attempt: Attempt, reason: str) -> bool:
+    """Hand a job back whose probe died, so that the next attempt begins at once."""
+    _log.warning("probe.died", job_id=str(attempt.job_id), attempt=attempt.number, reason=reason)
+    return attempts.release(sessions, attempt.job_id, attempt=attempt.number, reason=reason) is not None
