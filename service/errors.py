@@ -8,6 +8,7 @@ ServiceError
  │    └── MeasurementNotFoundError
  ├── ConflictError 409               legal, but not in the present state
  │    ├── ModelExistsError
+ │    ├── CatalogueModelError       the catalogue cannot be changed
  │    ├── ClusterExistsError
  │    ├── IdempotencyConflictError
  │    └── NotCancellableError
@@ -95,6 +96,13 @@ class ModelExistsError(ConflictError):
 
     type = "model-exists"
     title = "A model of this name exists"
+
+
+class CatalogueModelError(ConflictError):
+    """A catalogue model can neither be replaced nor deleted."""
+
+    type = "catalogue-model"
+    title = "This model belongs to the catalogue"
 
 
 class ClusterExistsError(ConflictError):

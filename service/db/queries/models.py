@@ -24,11 +24,19 @@ def create_model(session: Session, name: str, content: ModelContent) -> bool:
     return True
 
 
-def read_model(session: Session, name: str, *, revision: int | None = None, lock: bool = False) -> StoredModel | None:
-    """Return one revision of a model, the newest by default; with ``lock`` nobody changes the model before this ends."""
+def lock_model(session: Session, name: str) -> None:
+    """Keep others from changing a model until this transaction ends; waits for those who do.
+
+    A statement of its own: one that joined the revisions would look for the old revision under the new number, and find
+    nothing, after it had waited for a change.
+    """
+    session.execute(select(ModelRow.id).where(ModelRow.name == name).with_for_update())
+
+
+def read_model(session: Session, name: str, *, revision: int | None = None) -> StoredModel | None:
+    """Return one revision of a model, the newest by default."""
     number = ModelRow.current_revision if revision is None else revision
-    statement = _revisions().where(ModelRow.name == name, ModelRevisionRow.number == number)
-    row = session.scalars(statement.with_for_update(of=ModelRow) if lock else statement).one_or_none()
+    row = session.scalars(_revisions().where(ModelRow.name == name, ModelRevisionRow.number == number)).one_or_none()
     return None if row is None else _value(row)
 
 
@@ -53,17 +61,12 @@ def page_of_models(session: Session, request: PageRequest) -> Page[StoredModel]:
     return page_of(rows, request, list_name=LIST, position=lambda row: (row.model.created_at, row.model.id), value=_value)
 
 
-def newest_revisions(session: Session) -> dict[str, UUID]:
-    """Return the id of the newest revision of every model: what a cache compares itself with."""
+def newest_revisions(session: Session, names: Collection[str]) -> dict[str, UUID]:
+    """Return the id of the newest revision of each model that exists: what a cache compares itself with."""
     statement = select(ModelRow.name, ModelRevisionRow.id).join(ModelRevisionRow.model)
-    rows = session.execute(statement.where(ModelRevisionRow.number == ModelRow.current_revision)).all()
+    newest = ModelRevisionRow.number == ModelRow.current_revision
+    rows = session.execute(statement.where(newest, ModelRow.name.in_(names))).all()
     return {row.name: row.id for row in rows}
-
-
-def read_revisions(session: Session, revision_ids: Collection[UUID]) -> tuple[StoredModel, ...]:
-    """Return the named revisions that exist."""
-    rows = session.scalars(_revisions().where(ModelRevisionRow.id.in_(revision_ids))).all()
-    return tuple(_value(row) for row in rows)
 
 
 def _revisions() -> Select[ModelRevisionRow]:
