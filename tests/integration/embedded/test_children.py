@@ -59,7 +59,8 @@ def interrupter() -> Iterator[list[threading.Thread]]:
 
 def test_a_child_has_no_way_to_its_owners_terminal(tmp_path: Path) -> None:
     """It leads a session of its own, keeps its files private and blocks no signal."""
-    script = "import os, signal; print(os.getsid(0) == os.getpid(), oct(os.umask(0)), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
+    mask = "signal.pthread_sigmask(signal.SIG_BLOCK, ())"
+    script = f"import os, signal; print(os.getsid(0) == os.getpid(), oct(os.umask(0)), sorted({mask}))"
     child = build_child(tmp_path, script)
     with signals_held():
         run_to_end(child, SILENT)
@@ -133,7 +134,7 @@ def test_a_failing_start_shows_the_last_words(tmp_path: Path) -> None:
     child = build_child(tmp_path, "raise SystemExit('no such table')", is_ready=lambda _pid: False)
 
     with (
-        pytest.raises(EmbeddedServerError, match="exit code 1 before it was ready(?s:.*)no such table"),
+        pytest.raises(EmbeddedServerError, match=r"exit code 1 before it was ready(?s:.*)no such table"),
         running(child, SILENT),
     ):
         pass
@@ -141,7 +142,7 @@ def test_a_failing_start_shows_the_last_words(tmp_path: Path) -> None:
 
 def test_a_failing_task_shows_the_last_words(tmp_path: Path) -> None:
     """A task that ends badly is reported with the end of what it said."""
-    with pytest.raises(EmbeddedServerError, match="task ended with exit code 1(?s:.*)no such table"):
+    with pytest.raises(EmbeddedServerError, match=r"task ended with exit code 1(?s:.*)no such table"):
         run_to_end(build_child(tmp_path, "raise SystemExit('no such table')", name="task"), SILENT)
 
 
