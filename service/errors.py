@@ -24,7 +24,7 @@ ServiceError
  ├── PreconditionRequiredError 428   If-Match is missing
  ├── UnavailableError 503            a part that this needs is away
  │    └── NotMigratedError
- └── StartupError 500                this process cannot start; never sent over HTTP
+ └── StartupError                    this process cannot start; never sent over HTTP
       ├── InvalidSettingError
       └── EmbeddedServerError
 """

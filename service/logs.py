@@ -20,7 +20,6 @@ def configure(*, level: str, log_format: str, stream: TextIO | None = None) -> N
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        hide_passwords,
     ]
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -48,12 +47,17 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     return bound
 
 
-def hide_passwords(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace the password of every URL among the values of an event."""
-    return {key: _PASSWORD.sub(r"\1:…", value) if isinstance(value, str) else value for key, value in event.items()}
-
-
 def _renderers(log_format: str, stream: TextIO) -> list[Processor]:
     if log_format == "json":
-        return [structlog.processors.format_exc_info, hide_passwords, structlog.processors.JSONRenderer(ensure_ascii=False)]
-    return [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)]
+        return [structlog.processors.format_exc_info, _without_passwords(structlog.processors.JSONRenderer(ensure_ascii=False))]
+    console = structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
+    return [_without_passwords(console)]
+
+
+def _without_passwords(render: Processor) -> Processor:
+    """Replace the password of every URL in the finished line: in keys, messages and tracebacks alike."""
+
+    def render_safely(wrapped: WrappedLogger, method: str, event: EventDict) -> str:
+        return _PASSWORD.sub(r"\1:…", str(render(wrapped, method, event)))
+
+    return render_safely
