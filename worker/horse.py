@@ -4,7 +4,6 @@ import os
 import select
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NoReturn
 
 from service.logs import logger
@@ -26,18 +25,21 @@ class Horse:
             os.close(self._ended)
             _run(work, parent)
         os.close(alive)
+        self._is_over = False
 
     def wait(self, *, tick: Callable[[], None], tick_s: float) -> int:
         """Wait for its end, calling ``tick`` every ``tick_s`` seconds; return its status, negative for a signal."""
         while not select.select([self._ended], [], [], tick_s)[0]:
             tick()
+        self._is_over = True
         os.close(self._ended)
         _pid, status = os.waitpid(self.pid, 0)
         return os.waitstatus_to_exitcode(status)
 
     def kill(self) -> None:
         """End it at once; its probe dies with it."""
-        with suppress(ProcessLookupError):
+        # Once it is reaped, its number may be another process's.
+        if not self._is_over:
             os.kill(self.pid, signal.SIGKILL)
 
 

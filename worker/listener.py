@@ -35,16 +35,18 @@ class Listener(Worker):
         connection: "Redis",
         device: ProbeDevice,
         *,
+        name: str,
         answer: Callable[[JobPayload], None],
         idle: Callable[[], None],
         poll_interval_s: float,
     ) -> None:
-        """Listen for ``device``; at least every ``poll_interval_s`` seconds call ``idle``."""
+        """Listen for ``device``; at least every ``poll_interval_s`` seconds call ``idle``. Redis refuses a name that it has."""
         self._answer = answer
         self._idle = idle
         self._poll_interval_s = max(1, round(poll_interval_s))
         super().__init__(
             [open_queue(connection, device)],
+            name=name,
             connection=connection,
             job_class=GuardedJob,
             serializer=JSONSerializer,

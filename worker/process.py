@@ -161,7 +161,7 @@ def _last_words(process: "subprocess.Popen[bytes]", stderr: str) -> str:
         return "the probe closed its output and went on running"
     killed = ended.si_code != os.CLD_EXITED
     how = f"was killed by {signal.Signals(ended.si_status).name}" if killed else f"ended with status {ended.si_status}"
-    words = stderr.strip()
+    words = stderr.replace("\0", "").strip()
     return f"the probe {how} without an answer" + (f"; its last words: {words[-LAST_WORDS:]}" if words else "")
 
 

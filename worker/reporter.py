@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from service.errors import UnavailableError
+from service.errors import ServiceError, UnavailableError
 from service.jobs.contract import Progress, Sample
 from service.logs import logger
 
@@ -56,5 +56,7 @@ class Reporter:
         except UnavailableError as error:
             _log.warning("report.missed", reason=error.detail)
             return
+        except ServiceError as error:
+            _log.warning("report.dropped", reason=error.detail)
         self._written += len(self._samples)
         self._progress, self._samples = None, []

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from service.db.queries import attempts as queries
+from service.db.queries import workers as worker_queries
 from service.db.queries.attempts import Event
 from service.db.session import transaction
 from service.db.tables import MeasureJobRow
@@ -43,6 +44,7 @@ def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: floa
         row = queries.claim(session, payload.job_id, expected=payload.attempt, worker=worker, lease_s=lease_s)
         if row is None:
             return None
+        worker_queries.beat(session, worker, state="busy", job_id=payload.job_id)
         queries.add_events(session, payload.job_id, [status_event(Status.RUNNING, attempt=row.attempt, worker=worker)])
     return Attempt(
         job_id=payload.job_id,

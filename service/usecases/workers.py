@@ -70,6 +70,12 @@ def leave(sessions: Sessions, name: str) -> None:
         queries.beat(session, name, state=WorkerState.STOPPED.value, job_id=None)
 
 
+def forget_old(sessions: Sessions) -> None:
+    """Drop workers that nobody saw for a day."""
+    with transaction(sessions) as session:
+        queries.prune(session, older_than_s=FORGET_AFTER_S)
+
+
 def list_workers(sessions: Sessions, *, gone_after_s: float) -> list[SeenWorker]:
     """Return the workers of the last day, the latest heartbeat first; one without a heartbeat for a lease is gone."""
     with transaction(sessions) as session:

@@ -1,0 +1,89 @@
+"""Measurements as the database gives them out: frozen values, never rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from service.jobs.states import Status
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResult:
+    """What one measurement found, for the model that was asked; ``probes`` are the runs that it rests on."""
+
+    attempt: int
+    environment: Json
+    peaks: Json
+    instants: Sequence[Json]
+    probes: Sequence[Json]
+    step_time_s: Json | None
+    prediction: Json | None
+    extrapolated: bool
+    transferable: bool
+    steady_bytes: int | None
+    notes: Sequence[str]
+    calibration_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMeasurement:
+    """A job, and its result once it has succeeded; ``last_event`` is the number of its newest event."""
+
+    id: UUID
+    status: Status
+    attempt: int
+    max_attempts: int
+    device: str
+    gpu: str | None
+    model_name: str | None
+    model_revision: int | None
+    request: Json
+    key: str
+    priority: int
+    cancel_requested: bool
+    progress: float
+    phase: str
+    worker: str | None
+    error: Json | None
+    last_event: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    deadline_at: datetime
+    result: StoredResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """One line of an event stream; ``seq`` is what ``Last-Event-ID`` names."""
+
+    seq: int
+    kind: str
+    data: Json
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSample:
+    """One reading, ``t_s`` seconds after the probe of ``attempt`` began."""
+
+    attempt: int
+    seq: int
+    t_s: float
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementFilter:
+    """Which measurements a list shows; ``None`` does not filter, times are those of the request."""
+
+    model: str | None = None
+    gpu: str | None = None
+    status: Status | None = None
+    device: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None

@@ -1,0 +1,169 @@
+"""Measurements as users ask for them and about them; what workers do to the same rows is in ``attempts``."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy.orm import Session
+
+from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
+from service.db.pages import Page, PageRequest, after, page_of
+from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow, MeasurementSampleRow
+from service.jobs.contract import MeasureRequest, Priority, document_of
+from service.jobs.states import Status
+
+LIST = "measurements"
+_WEIGHTS = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
+
+Job = MeasureJobRow
+Event = MeasurementEventRow
+Sample = MeasurementSampleRow
+
+
+def insert_job(
+    session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int, deadline_s: float
+) -> None:
+    """Store a queued job that is rung for as soon as this transaction is committed."""
+    session.execute(
+        insert(Job).values(
+            id=job_id,
+            request=document_of(request),
+            key=key,
+            device=request.device.value,
+            gpu=request.gpu,
+            model_name=request.model.name,
+            model_revision=request.model.revision,
+            priority=_WEIGHTS[request.priority],
+            max_attempts=max_attempts,
+            deadline_at=func.now() + timedelta(seconds=deadline_s),
+            rung_at=func.now(),
+        )
+    )
+
+
+def read_measurement(session: Session, job_id: UUID) -> StoredMeasurement | None:
+    """Return one measurement with its result."""
+    row = session.get(Job, job_id)
+    return None if row is None else _value(row, session.get(MeasurementResultRow, job_id))
+
+
+def lock_job(session: Session, job_id: UUID) -> MeasureJobRow | None:
+    """Return and lock a job's row."""
+    return session.scalars(select(Job).where(Job.id == job_id).with_for_update()).first()
+
+
+def page_of_measurements(session: Session, request: PageRequest, wanted: MeasurementFilter) -> Page[StoredMeasurement]:
+    """Return a page of measurements, newest first, with their results."""
+    statement = after(
+        select(Job).where(*_conditions(wanted)), request, list_name=LIST, created_at=Job.created_at, row_id=Job.id
+    )
+    rows = session.scalars(statement).all()
+    results = _results(session, [row.id for row in rows])
+    return page_of(
+        rows,
+        request,
+        list_name=LIST,
+        position=lambda row: (row.created_at, row.id),
+        value=lambda row: _value(row, results.get(row.id)),
+    )
+
+
+def read_status(session: Session, job_id: UUID) -> Status | None:
+    """Return where a job is."""
+    state = session.scalar(select(Job.state).where(Job.id == job_id))
+    return None if state is None else Status(state)
+
+
+def events_after(session: Session, job_id: UUID, *, seq: int, limit: int) -> tuple[StoredEvent, ...]:
+    """Return up to ``limit`` events of a job that follow event ``seq``."""
+    query = select(Event).where(Event.job_id == job_id, Event.seq > seq).order_by(Event.seq).limit(limit)
+    return tuple(
+        StoredEvent(seq=row.seq, kind=row.kind, data=row.data, created_at=row.created_at) for row in session.scalars(query)
+    )
+
+
+def samples_of(session: Session, job_id: UUID, *, limit: int) -> tuple[StoredSample, ...]:
+    """Return up to ``limit`` samples of a job, attempt by attempt, in the order in which they were read."""
+    query = select(Sample).where(Sample.job_id == job_id).order_by(Sample.attempt, Sample.seq).limit(limit)
+    return tuple(
+        StoredSample(attempt=row.attempt, seq=row.seq, t_s=row.t_s, kind=row.kind, bytes=row.bytes)
+        for row in session.scalars(query)
+    )
+
+
+def succeeded_with_key(session: Session, key: str, *, limit: int) -> tuple[StoredMeasurement, ...]:
+    """Return the newest results of a calibration key: the evidence for its next calibration."""
+    query = (
+        select(Job, MeasurementResultRow)
+        .join(MeasurementResultRow, MeasurementResultRow.job_id == Job.id)
+        .where(Job.key == key, Job.state == Status.SUCCEEDED)
+        .order_by(Job.created_at.desc(), Job.id.desc())
+        .limit(limit)
+    )
+    return tuple(_value(job, result) for job, result in session.execute(query))
+
+
+def count_by_state(session: Session) -> dict[str, int]:
+    """Return how many jobs are in each state."""
+    query = select(Job.state, func.count().label("jobs")).group_by(Job.state)
+    return {row.state: row.jobs for row in session.execute(query)}
+
+
+def _conditions(wanted: MeasurementFilter) -> list[ColumnElement[bool]]:
+    equal = {Job.model_name: wanted.model, Job.gpu: wanted.gpu, Job.state: wanted.status, Job.device: wanted.device}
+    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
+    if wanted.created_after is not None:
+        conditions.append(Job.created_at >= wanted.created_after)
+    if wanted.created_before is not None:
+        conditions.append(Job.created_at < wanted.created_before)
+    return conditions
+
+
+def _results(session: Session, job_ids: Sequence[UUID]) -> dict[UUID, MeasurementResultRow]:
+    query = select(MeasurementResultRow).where(MeasurementResultRow.job_id.in_(job_ids))
+    return {row.job_id: row for row in session.scalars(query)}
+
+
+def _value(row: MeasureJobRow, result: MeasurementResultRow | None) -> StoredMeasurement:
+    return StoredMeasurement(
+        id=row.id,
+        status=Status(row.state),
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        device=row.device,
+        gpu=row.gpu,
+        model_name=row.model_name,
+        model_revision=row.model_revision,
+        request=row.request,
+        key=row.key,
+        priority=row.priority,
+        cancel_requested=row.cancel_requested,
+        progress=row.progress,
+        phase=row.phase,
+        worker=row.worker,
+        error=row.error,
+        last_event=row.last_event,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        deadline_at=row.deadline_at,
+        result=None if result is None else _result(result),
+    )
+
+
+def _result(row: MeasurementResultRow) -> StoredResult:
+    return StoredResult(
+        attempt=row.attempt,
+        environment=row.environment,
+        peaks=row.peaks,
+        instants=row.instants,
+        probes=row.probes,
+        step_time_s=row.step_time,
+        prediction=row.prediction,
+        extrapolated=row.extrapolated,
+        transferable=row.transferable,
+        steady_bytes=row.steady_bytes,
+        notes=row.notes,
+        calibration_id=row.calibration_id,
+    )

@@ -1,0 +1,142 @@
+"""Ask for a measurement, watch it, cancel it. The row is the job; a ring only makes it start sooner."""
+
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredSample
+from service.db.pages import Page, PageRequest
+from service.db.queries import measurements as queries
+from service.db.session import transaction
+from service.errors import InvalidRequestError, MeasurementNotFoundError, NotCancellableError
+from service.jobs.bell import Ring
+from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice
+from service.jobs.states import Status
+from service.settings import Settings
+from service.usecases.access import Sessions
+from service.usecases.attempts import move
+from service.usecases.idempotency import job_for_key
+
+AVAILABLE_DEVICES = (ProbeDevice.CPU,)
+MAX_EVENTS = 500
+MAX_SAMPLES = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKey:
+    """An ``Idempotency-Key`` with what it came with: the same key and body give the same job."""
+
+    key: str
+    route: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBatch:
+    """Events in order; ``is_last`` when none will follow."""
+
+    events: tuple[StoredEvent, ...]
+    is_last: bool
+
+
+def submit(
+    sessions: Sessions,
+    request: MeasureRequest,
+    *,
+    key: str,
+    settings: Settings,
+    ring: Ring,
+    idempotency: RequestKey | None = None,
+) -> StoredMeasurement:
+    """Store a queued job and ring for it, or return the job that the same request made before."""
+    _check_device(request.device)
+    new_id = uuid4()
+    with transaction(sessions) as session:
+        job_id = new_id
+        if idempotency is not None:
+            job_id = job_for_key(session, key=idempotency.key, route=idempotency.route, body=idempotency.body, job_id=new_id)
+        if job_id == new_id:
+            queries.insert_job(
+                session,
+                job_id,
+                request,
+                key=key,
+                max_attempts=settings.max_attempts,
+                deadline_s=settings.job_deadline_s,
+            )
+    if job_id == new_id:
+        # After the commit: a worker could otherwise look for a row that is not there yet.
+        ring(request.device, JobPayload(job_id=job_id, attempt=0))
+    return read(sessions, job_id)
+
+
+def read(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
+    """Return one measurement."""
+    with transaction(sessions) as session:
+        found = queries.read_measurement(session, job_id)
+    if found is None:
+        raise _not_found(job_id)
+    return found
+
+
+def list_page(sessions: Sessions, request: PageRequest, wanted: MeasurementFilter) -> Page[StoredMeasurement]:
+    """Return a page of measurements, newest first."""
+    with transaction(sessions) as session:
+        return queries.page_of_measurements(session, request, wanted)
+
+
+def events_after(sessions: Sessions, job_id: UUID, *, seq: int) -> EventBatch:
+    """Return the events that follow event ``seq``: all that there are, or the next few hundred."""
+    with transaction(sessions) as session:
+        # The state first: the last event is committed with it, so reading it second cannot miss that event.
+        status = queries.read_status(session, job_id)
+        if status is None:
+            raise _not_found(job_id)
+        events = queries.events_after(session, job_id, seq=seq, limit=MAX_EVENTS)
+    return EventBatch(events=events, is_last=status.is_terminal and len(events) < MAX_EVENTS)
+
+
+def samples(sessions: Sessions, job_id: UUID) -> tuple[StoredSample, ...]:
+    """Return the samples of a measurement, attempt by attempt."""
+    with transaction(sessions) as session:
+        if queries.read_status(session, job_id) is None:
+            raise _not_found(job_id)
+        return queries.samples_of(session, job_id, limit=MAX_SAMPLES)
+
+
+def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
+    """Cancel a queued job at once, a running one within a heartbeat of its worker; twice is once."""
+    with transaction(sessions) as session:
+        row = queries.lock_job(session, job_id)
+        if row is None:
+            raise _not_found(job_id)
+        match Status(row.state):
+            case Status.QUEUED:
+                row.cancel_requested = True
+                move(session, row, Status.CANCELLED, error=None, reason="cancelled before it began")
+            case Status.RUNNING:
+                row.cancel_requested = True
+            case Status.SUCCEEDED | Status.FAILED:
+                message = f"measurement {job_id} has {row.state}; only a queued or running one can be cancelled"
+                raise NotCancellableError(message, measurement_status=row.state)
+            case Status.CANCELLED:
+                pass
+    return read(sessions, job_id)
+
+
+def count_by_status(sessions: Sessions) -> dict[Status, int]:
+    """Return how many measurements there are in each state, none left out."""
+    with transaction(sessions) as session:
+        counts = queries.count_by_state(session)
+    return {status: counts.get(status.value, 0) for status in Status}
+
+
+def _check_device(device: ProbeDevice) -> None:
+    if device not in AVAILABLE_DEVICES:
+        available = ", ".join(repr(one.value) for one in AVAILABLE_DEVICES)
+        message = f"device {device.value!r} is not available in this version; available: {available}"
+        raise InvalidRequestError(message, errors=[{"field": "device", "message": message}])
+
+
+def _not_found(job_id: UUID) -> MeasurementNotFoundError:
+    message = f"there is no measurement {job_id}"
+    return MeasurementNotFoundError(message)

@@ -1,0 +1,86 @@
+"""Composition root of a worker: ``python -m worker --device cpu``."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from service import logs
+from service.db.session import make_engine, make_sessions
+from service.errors import StartupError
+from service.jobs.bell import refuse_pickle
+from service.jobs.contract import ProbeDevice
+from service.settings import Settings
+from service.usecases.access import Sessions
+from service.usecases.measurements import AVAILABLE_DEVICES
+from worker.machine import describe
+from worker.shift import Shift
+from worker.tasks import Workplace
+
+PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
+EXIT_CANNOT_START = 2
+CONNECTIONS = {"headroom-worker": 1, "headroom-attempt": 2}
+"""Per process: the loop has one thread, an attempt writes from two."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Work until a signal, or with ``--burst`` until no job is queued."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = Settings.from_env(os.environ)
+        logs.configure(level=settings.log_level, log_format=settings.log_format)
+        refuse_pickle()
+        make_shift(settings, ProbeDevice(options.device), probe_command=options.probe_command).work(burst=options.burst)
+    except StartupError as error:
+        sys.stderr.write(f"{error.detail}\n")
+        return EXIT_CANNOT_START
+    return 0
+
+
+def make_shift(settings: Settings, device: ProbeDevice, *, probe_command: Sequence[str]) -> Shift:
+    """Return a worker of ``device`` that is ready to work."""
+    if not probe_command:
+        _require_torch()
+    info = describe(device)
+    return Shift(
+        workplace=Workplace(settings=settings, name=info.name, device=device, probe_command=probe_command or PROBE_COMMAND),
+        info=info,
+        sessions=_open_sessions(settings, "headroom-worker"),
+        open_sessions=lambda: _open_sessions(settings, "headroom-attempt"),
+    )
+
+
+def _open_sessions(settings: Settings, application_name: str) -> Sessions:
+    url = settings.require_database_url()
+    return make_sessions(make_engine(url, application_name=application_name, pool_size=CONNECTIONS[application_name]))
+
+
+def _require_torch() -> None:
+    if find_spec("torch") is None:
+        message = "a worker runs real models and needs PyTorch; install it with: pip install 'gpu-headroom[worker]'"
+        raise StartupError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="headroom worker", description="Run the measurements that are queued.")
+    parser.add_argument(
+        "--device",
+        choices=[device.value for device in AVAILABLE_DEVICES],
+        default=ProbeDevice.CPU.value,
+        help="what this worker measures on (default: %(default)s)",
+    )
+    parser.add_argument("--burst", action="store_true", help="leave when no job is queued")
+    parser.add_argument(
+        "--probe-command",
+        type=shlex.split,
+        default=(),
+        metavar="COMMAND",
+        help="run this in place of `python -m worker.probes`; it reads a request on stdin and writes JSON lines",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
