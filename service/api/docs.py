@@ -1,0 +1,61 @@
+"""The documentation: an OpenAPI document and a page that shows it without any other host."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from litestar import Request, Router, get
+from litestar.exceptions import NotFoundException
+from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp
+
+from service.api.operation import JSON
+
+_STATIC = files("service.api.static")
+_MEDIA_TYPES = {
+    "docs.html": "text/html",
+    "docs.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui-LICENSE.txt": "text/plain",
+    "swagger-ui-NOTICE.txt": "text/plain",
+    "swagger-ui-bundle.js.LICENSE.txt": "text/plain",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+@cache
+def _read(name: str) -> bytes:
+    return _STATIC.joinpath(name).read_bytes()
+
+
+def _file(name: str) -> ASGIResponse:
+    headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "cache-control": "max-age=3600"}
+    return ASGIResponse(body=_read(name), media_type=_MEDIA_TYPES[name], headers=headers)
+
+
+@get("/", sync_to_thread=False)
+def page() -> ASGIApp:
+    """Show the documentation."""
+    return _file("docs.html")
+
+
+@get("/static/{name:str}", sync_to_thread=False)
+def asset(name: str) -> ASGIApp:
+    """Send one file that the page needs."""
+    if name not in _MEDIA_TYPES:
+        raise NotFoundException
+    return _file(name)
+
+
+@get("/openapi.json", sync_to_thread=False)
+def openapi(request: Request[Any, Any, Any]) -> ASGIApp:
+    """Send the OpenAPI document, which was made when the process started."""
+    body: bytes = request.app.state.openapi
+    return ASGIResponse(body=body, media_type=JSON)
+
+
+router = Router(path="/docs", route_handlers=[page, asset, openapi])

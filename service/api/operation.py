@@ -1,0 +1,39 @@
+"""What an endpoint promises; the handler carries it, OpenAPI prints it, and a test holds one against the other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+JSON = "application/json"
+
+BODY_PROBLEMS = (400, 413, 415, 422)
+STORED_PROBLEMS = (503,)
+CHANGE_PROBLEMS = (412, 428)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One successful answer: its type, and what its headers mean."""
+
+    description: str
+    body: Any = None
+    media_types: tuple[str, ...] = (JSON,)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    example: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path. ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters."""
+
+    id: str
+    tag: str
+    summary: str
+    replies: Mapping[int, Reply]
+    description: str = ""
+    body: Any = None
+    query: Any = None
+    path: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[int, ...] = ()
+    example: object = None

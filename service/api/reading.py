@@ -1,0 +1,195 @@
+"""From what a request says to the estimator's values: every default is named, nothing unknown is dropped."""
+
+from typing import Any
+
+from msgspec import UnsetType
+
+from service.api.schemas.workload import (
+    LayoutRequest,
+    LoraRequest,
+    OffloadRequest,
+    PrecisionRequest,
+    SelectiveRequest,
+    ServeRequest,
+    TrainRequest,
+    WorkloadRequest,
+)
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import Layout, Sharding
+from service.estimator.precision import POLICIES, Precision
+from service.estimator.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Engine,
+    Framework,
+    Lora,
+    Loss,
+    Method,
+    Offload,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+
+ADAPTING = frozenset({Method.LORA, Method.QLORA})
+
+TRAIN_DEFAULTS: dict[str, Any] = {
+    "framework": Framework.TRANSFORMERS,
+    "method": Method.FULL,
+    "precision": "bf16_mixed",
+    "optimizer": "adamw",
+    "micro_batch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "activation_checkpointing": Checkpointing.NONE,
+    "attention": Attention.SDPA,
+    "loss": Loss.FULL_LOGITS,
+}
+SERVE_DEFAULTS: dict[str, Any] = {
+    "engine": Engine.TRANSFORMERS,
+    "weight_dtype": DType.BF16,
+    "kv_cache_dtype": DType.BF16,
+    "output_tokens": 0,
+    "num_beams": 1,
+    "attention": Attention.SDPA,
+    "cache": Cache.DYNAMIC,
+}
+LAYOUT_DEFAULTS: dict[str, Any] = {
+    "data_parallel": 1,
+    "tensor_parallel": 1,
+    "pipeline_parallel": 1,
+    "context_parallel": 1,
+    "expert_parallel": 1,
+    "zero_stage": 0,
+    "gpus_per_node": 8,
+}
+LORA_DEFAULTS: dict[str, Any] = {"rank": 16, "target_modules": "all-linear", "dtype": DType.FP32, "variant": "lora"}
+FLAGS = ("keeps_logits", "padding_mask", "gradient_clipping")
+
+# Words of the contract that no value of the estimator carries yet; at rest they change nothing.
+_TRAIN_AT_REST: dict[str, object] = {
+    "fp32_norms_and_head": False,
+    "optimizer_in_backward": False,
+    "compile": False,
+    "float8": False,
+    "double_quantization": True,
+}
+_TRAIN_ABSENT = ("framework_version", "peft", "decoder_length", "num_images", "image_tokens", "audio_frames")
+_LAYOUT_ABSENT = ("expert_tensor_parallel", "virtual_pipeline_stages")
+
+
+def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
+    """Return the workload and a line for each default that it rests on."""
+    return _read_train(request) if isinstance(request, TrainRequest) else _read_serve(request)
+
+
+def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
+    """Return the layout and a line for each default; a named stage means DeepSpeed unless somebody else is named."""
+    request = LayoutRequest() if isinstance(request, UnsetType) else request
+    _require_absent(request, _LAYOUT_ABSENT, "layout")
+    _require_rest(request, {"shard_embeddings_separately": False}, "layout")
+    values, assumptions = _filled(request, LAYOUT_DEFAULTS, "layout")
+    if isinstance(request.sharding, UnsetType):
+        values["sharding"] = Sharding.DDP if isinstance(request.zero_stage, UnsetType) else Sharding.DEEPSPEED
+        assumptions.append(f"layout.sharding = {values['sharding']}")
+    else:
+        values["sharding"] = request.sharding
+    for name in ("sequence_parallel", "reshard_after_forward"):
+        if not isinstance(value := getattr(request, name), UnsetType):
+            values[name] = value
+    return Layout(**values), assumptions
+
+
+def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
+    _require_absent(request, _TRAIN_ABSENT, "workload")
+    _require_rest(request, _TRAIN_AT_REST, "workload")
+    values, assumptions = _filled(request, TRAIN_DEFAULTS, "workload")
+    values["precision"] = _precision(values["precision"])
+    values["activation_checkpointing"] = _checkpointing(values["activation_checkpointing"])
+    values["offload"] = _offload(request.offload, assumptions)
+    values["lora"] = _lora(request.lora, values["method"], assumptions)
+    values |= {name: value for name in FLAGS if not isinstance(value := getattr(request, name), UnsetType)}
+    return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
+
+
+def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
+    values, assumptions = _filled(request, SERVE_DEFAULTS, "workload")
+    values["quantization"] = Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
+    if request.weight_dtype is DType.FP8:
+        if values["quantization"] not in {Quantization.NONE, Quantization.FP8}:
+            message = f"weight_dtype fp8 is an alias of quantization fp8, but quantization is {values['quantization'].value}"
+            raise InvalidInputError(message, field="workload.weight_dtype")
+        values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
+    for name in ("engine_version", "max_model_len", "max_num_batched_tokens", "gpu_memory_fraction", "enforce_eager"):
+        if not isinstance(value := getattr(request, name), UnsetType):
+            values[name] = value
+    return ServeWorkload(num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values), assumptions
+
+
+def _filled(request: object, defaults: dict[str, Any], prefix: str) -> tuple[dict[str, Any], list[str]]:
+    values: dict[str, Any] = {}
+    assumptions: list[str] = []
+    for name, default in defaults.items():
+        value = getattr(request, name)
+        if isinstance(value, UnsetType):
+            value = default
+            assumptions.append(f"{prefix}.{name} = {default}")
+        values[name] = value
+    return values, assumptions
+
+
+def _precision(precision: str | PrecisionRequest) -> Precision:
+    if isinstance(precision, str):
+        return POLICIES[precision]
+    param, master = precision.param_dtype, precision.master_dtype or None
+    grad = precision.grad_dtype or param
+    return Precision(
+        name="custom",
+        param_dtype=param,
+        compute_dtype=precision.compute_dtype or param,
+        autocast=precision.autocast,
+        grad_dtype=grad,
+        reduce_dtype=precision.reduce_dtype or None,
+        master_dtype=master,
+        main_grad_dtype=precision.main_grad_dtype or None,
+        main_grad_persistent=precision.main_grad_persistent,
+        optimizer_dtype=precision.optimizer_dtype or master or param,
+    )
+
+
+def _checkpointing(value: Checkpointing | SelectiveRequest) -> Checkpointing:
+    if isinstance(value, SelectiveRequest):
+        what = f"recomputing every {value.selective}. layer"
+        raise NotModelledError(what, field="workload.activation_checkpointing", modelled=["none", "full"])
+    return value
+
+
+def _offload(request: OffloadRequest | UnsetType, assumptions: list[str]) -> Offload:
+    if isinstance(request, UnsetType):
+        assumptions.append("workload.offload = none")
+        return Offload()
+    return Offload(optimizer=request.optimizer, parameters=request.parameters, activations=request.activations)
+
+
+def _lora(request: LoraRequest | UnsetType, method: Method, assumptions: list[str]) -> Lora | None:
+    if isinstance(request, UnsetType) and method not in ADAPTING:
+        return None
+    values, defaults = _filled(request or LoraRequest(), LORA_DEFAULTS, "workload.lora")
+    assumptions += defaults
+    targets = values.pop("target_modules")
+    return Lora(targets=None if targets == "all-linear" else tuple(targets), **values)
+
+
+def _require_absent(request: object, names: tuple[str, ...], prefix: str) -> None:
+    for name in names:
+        if not isinstance(getattr(request, name), UnsetType):
+            raise NotModelledError(name, field=f"{prefix}.{name}", modelled=[f"requests without {name}"])
+
+
+def _require_rest(request: object, at_rest: dict[str, object], prefix: str) -> None:
+    for name, rest in at_rest.items():
+        if getattr(request, name) != rest:
+            what = f"{name} {str(not rest).lower()}"
+            raise NotModelledError(what, field=f"{prefix}.{name}", modelled=[f"{name} {str(rest).lower()}"])

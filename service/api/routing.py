@@ -1,0 +1,21 @@
+"""What the router knows of a path: its methods and its template."""
+
+import re
+from functools import cache
+
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+_PARAMETER = re.compile(r"\\{[^{}]+\\}")
+
+
+@cache
+def _pattern(path_format: str) -> re.Pattern[str]:
+    return re.compile(_PARAMETER.sub("[^/]+", re.escape(path_format)))
+
+
+def allowed_methods(app: Litestar, path: str) -> list[str]:
+    """Return the methods that the resource at ``path`` has, HEAD wherever there is GET."""
+    routes = [route for route in app.routes if isinstance(route, HTTPRoute) and _pattern(route.path_format).fullmatch(path)]
+    methods = {method for route in routes for method in route.methods}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

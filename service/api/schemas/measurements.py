@@ -1,0 +1,115 @@
+"""Requests and answers of /v1/measurements."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
+
+from service.api.schemas.fields import Answer, Cursor, GpuName, ModelName, PageLimit, Strict
+from service.api.schemas.fit import InlineModel
+from service.api.schemas.workload import LayoutRequest, WorkloadRequest
+from service.jobs.contract import Priority, ProbeDevice
+from service.jobs.states import Status
+
+
+class MeasurementRequest(Strict, frozen=True, kw_only=True):
+    """A probe to be run."""
+
+    model: Annotated[ModelName | InlineModel, Meta(description="Stored or catalogue name, or an inline model.")]
+    workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
+    device: Annotated[ProbeDevice, Meta(description="Where the probe runs.")]
+    layout: Annotated[LayoutRequest | UnsetType, Meta(description="How the real job is spread; default one GPU.")] = UNSET
+    gpu: Annotated[GpuName | UnsetType, Meta(description="The GPU that the answer is wanted for.")] = UNSET
+    priority: Annotated[Priority, Meta(description="Who goes first among those that wait.")] = Priority.NORMAL
+    full_depth: Annotated[bool, Meta(description="Run every layer instead of slices.")] = False
+
+
+class MeasurementQuery(Strict, frozen=True, kw_only=True):
+    """Which measurements, and which page of them."""
+
+    limit: Annotated[PageLimit, Meta(description="Items on one page.")] = 50
+    cursor: Cursor | UnsetType = UNSET
+    model: Annotated[ModelName | UnsetType, Meta(description="Name of the model.")] = UNSET
+    gpu: Annotated[GpuName | UnsetType, Meta(description="The GPU that was named.")] = UNSET
+    status: Annotated[Status | UnsetType, Meta(description="State of the measurement.")] = UNSET
+    device: Annotated[ProbeDevice | UnsetType, Meta(description="Where the probe runs.")] = UNSET
+    created_after: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
+    created_before: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
+
+
+class SampleQuery(Strict, frozen=True, kw_only=True):
+    """Which page of the samples."""
+
+    limit: Annotated[Annotated[int, Meta(ge=1, le=10_000)], Meta(description="Samples on one page.")] = 1000
+    cursor: Cursor | UnsetType = UNSET
+
+
+class PeaksAnswer(Answer, frozen=True, kw_only=True):
+    """The highest readings; null where this device has no such number."""
+
+    allocated_bytes: int
+    reserved_bytes: int | None
+    device_bytes: int | None
+    device_total_used_bytes: int | None
+    process_rss_bytes: int | None
+    out_of_memory: bool
+
+
+class PredictionAnswer(Answer, frozen=True, kw_only=True):
+    """What the estimator had said; `error` is predicted / measured - 1."""
+
+    allocated_bytes: int
+    error: float
+
+
+class MeasurementAnswer(Answer, frozen=True, kw_only=True):
+    """One measurement; what was found is null until it has succeeded."""
+
+    id: str
+    status: Status
+    attempt: int
+    device: ProbeDevice
+    model: Annotated[str | None, Meta(description="Name of the model; null when it came inline.")]
+    gpu: str | None
+    progress: Annotated[float, Meta(description="0 to 1.")]
+    phase: Annotated[str, Meta(description="What happens now, in words.")]
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    worker: str | None
+    cancel_requested: bool
+    request: Annotated[dict[str, Any], Meta(description="What was asked, with everything resolved.")]
+    environment: dict[str, Any] | None
+    peaks: dict[str, Any] | None
+    instants: list[dict[str, Any]]
+    extrapolated: bool | None
+    step_time_s: dict[str, float] | None
+    probes: list[dict[str, Any]]
+    prediction: dict[str, Any] | None
+    calibration: str | None
+    notes: list[str]
+    problem: Annotated[dict[str, Any] | None, Meta(description="Why it failed, as a problem document.")]
+
+
+class MeasurementPage(Answer, frozen=True, kw_only=True):
+    """Measurements, newest first."""
+
+    items: list[MeasurementAnswer]
+    next_cursor: str | None
+
+
+class SampleAnswer(Answer, frozen=True, kw_only=True):
+    """One reading of one counter."""
+
+    attempt: int
+    seq: int
+    t_s: Annotated[float, Meta(description="Seconds since the probe began.")]
+    kind: str
+    bytes: int
+
+
+class SamplePage(Answer, frozen=True, kw_only=True):
+    """Samples, oldest first."""
+
+    items: list[SampleAnswer]
+    next_cursor: str | None

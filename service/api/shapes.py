@@ -1,0 +1,52 @@
+"""Shapes that every resource shares: pages, times, entity tags, paths."""
+
+import re
+from datetime import UTC, datetime
+
+from litestar.types import Scope
+from msgspec import UnsetType
+
+from service.errors import InvalidRequestError
+from service.usecases.access import PageRequest
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+ETAG = "Version of the resource, for `If-Match`."
+LOCATION = "Path of the new resource."
+
+
+def page_request(limit: int, cursor: str | UnsetType) -> PageRequest:
+    """Return which page was asked for."""
+    return PageRequest(limit=limit, cursor=None if isinstance(cursor, UnsetType) else cursor)
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a time as RFC 3339 in UTC."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def timestamp_or_none(moment: datetime | None) -> str | None:
+    """Return a time as RFC 3339 in UTC, if there is one."""
+    return None if moment is None else timestamp(moment)
+
+
+def etag_headers(etag: str) -> dict[str, str]:
+    """Return the header that names the version."""
+    return {"etag": f'"{etag}"'}
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """Return a request header as text, several lines joined as RFC 9110 (sec. 5.3) says."""
+    values = [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+    return ", ".join(values) if values else None
+
+
+def is_stored_name(name: str) -> bool:
+    """Tell whether anything can be stored under this name; what cannot is not looked for."""
+    return _NAME.fullmatch(name) is not None
+
+
+def require_same_name(path: str, body: str | UnsetType) -> None:
+    """Refuse a body that names another resource than its path."""
+    if not isinstance(body, UnsetType) and body != path:
+        message = f"the path names {path!r}, the body {body!r}; a resource cannot be renamed"
+        raise InvalidRequestError(message, errors=[{"field": "name", "message": message}])

@@ -1,0 +1,10 @@
+"""What a caller of the use cases needs to name: the session factory, pages of lists, stored values."""
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.db.pages import Page, PageRequest
+from service.db.values import StoredCalibration, StoredCluster, StoredModel
+
+Sessions = sessionmaker[Session]
+
+__all__ = ["Page", "PageRequest", "Sessions", "StoredCalibration", "StoredCluster", "StoredModel"]
