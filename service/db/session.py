@@ -23,14 +23,16 @@ IDLE_IN_TRANSACTION_TIMEOUT_S = 60
 _dump_json = partial(json.dumps, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def make_engine(database_url: str, *, application_name: str, pool_size: int = 8) -> Engine:
-    """Return an engine that connects when it is first used; past ``pool_size`` connections a thread waits."""
+def make_engine(
+    database_url: str, *, application_name: str, pool_size: int = 8, pool_timeout_s: float = POOL_TIMEOUT_S
+) -> Engine:
+    """Return an engine that connects when it is first used; past ``pool_size`` connections a thread waits its turn."""
     return create_engine(
         make_url(database_url),
         pool_size=pool_size,
         max_overflow=0,
         pool_pre_ping=True,
-        pool_timeout=POOL_TIMEOUT_S,
+        pool_timeout=pool_timeout_s,
         json_serializer=_dump_json,
         connect_args={
             "application_name": application_name,
@@ -60,7 +62,7 @@ def transaction(sessions: sessionmaker[Session]) -> Iterator[Session]:
         with sessions.begin() as session:
             yield session
     except PoolTimeoutError as error:
-        message = f"no database connection became free within {POOL_TIMEOUT_S} s; try again"
+        message = "all database connections of this process are busy; try again"
         raise UnavailableError(message) from error
     except DBAPIError as error:
         if isinstance(error.orig, errors.UndefinedTable | errors.UndefinedColumn):
