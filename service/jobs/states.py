@@ -61,11 +61,6 @@ def after_lost_attempt(job: JobState) -> Status:
     return Status.QUEUED
 
 
-def after_cancel(job: JobState) -> Status:
-    """Return where a cancelled job goes at once: a running one keeps running until its worker has seen the flag."""
-    return Status.CANCELLED if job.status is Status.QUEUED else job.status
-
-
 def lease_of(job: JobState | None, *, attempt: int) -> Lease:
     """Return what ``attempt`` still holds; one that nobody followed is held, since its result would be taken."""
     if job is None or job.attempt != attempt or job.status not in FINISHABLE:

@@ -1,0 +1,58 @@
+"""Values of the job protocol for tests; every argument has a default that does not matter to the test."""
+
+from service.estimator.layout import Layout
+from service.estimator.workload import TrainWorkload
+from service.jobs.contract import (
+    InstantReading,
+    MeasureRequest,
+    ModelSource,
+    Peaks,
+    Priority,
+    ProbeDevice,
+    ProbeReading,
+    ProbeRequest,
+    ProbeResult,
+    TrainTask,
+)
+
+INSTANTS = (
+    InstantReading(name="forward", allocated_bytes=600),
+    InstantReading(name="loss", allocated_bytes=700),
+    InstantReading(name="backward", allocated_bytes=1000),
+    InstantReading(name="optimizer_step", allocated_bytes=900),
+)
+
+
+def a_request(
+    *,
+    name: str | None = "tiny",
+    gpu: str | None = None,
+    device: ProbeDevice = ProbeDevice.CPU,
+    priority: Priority = Priority.NORMAL,
+    script: list[dict[str, object]] | None = None,
+) -> MeasureRequest:
+    """Return a training request; ``script`` is what tests.fake_probe does with it."""
+    return MeasureRequest(
+        model=ModelSource(architecture={}, hf_config={"script": script or []}, name=name, revision=1),
+        task=TrainTask(workload=TrainWorkload(sequence_length=8)),
+        layout=Layout(),
+        device=device,
+        gpu=gpu,
+        priority=priority,
+    )
+
+
+def a_probe_request(script: list[dict[str, object]] | None = None, *, deadline_s: float = 60.0) -> ProbeRequest:
+    """Return what a probe reads."""
+    return a_request(script=script).probe_request(deadline_s=deadline_s)
+
+
+def a_result(*, allocated_bytes: int = 1000, extrapolated: bool = False) -> ProbeResult:
+    """Return a training result whose peak is in backward."""
+    return ProbeResult(
+        environment={"torch": "2.13.0", "allocator": "none"},
+        peaks=Peaks(allocated_bytes=allocated_bytes),
+        instants=INSTANTS,
+        probes=(ProbeReading(num_layers=1, micro_batch_size=1, sequence_length=8, instants=INSTANTS),),
+        extrapolated=extrapolated,
+    )

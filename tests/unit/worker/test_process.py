@@ -1,0 +1,123 @@
+"""A probe process: its lines, its end, and that nothing of it stays behind."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.jobs.contract import ProbeFailure, ProbeResult, Progress, Sample
+from tests.job_builders import a_probe_request
+from tests.processes import has_ended
+from tests.waiting import eventually
+from worker import process
+from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, start_probe
+
+PROBE = (sys.executable, "-m", "tests.fake_probe")
+Line = Progress | Sample
+
+
+def run(
+    script: list[dict[str, object]], *, deadline_s: float = 60.0, should_stop: Callable[[], bool] = lambda: False
+) -> tuple[Outcome, list[Line]]:
+    """Play a script to its end; return the outcome and the lines before it."""
+    lines: list[Line] = []
+    with start_probe(PROBE, a_probe_request(script)) as probe:
+        outcome = follow(probe, deadline_s=deadline_s, on_line=lines.append, should_stop=should_stop)
+    return outcome, lines
+
+
+def test_lines_come_in_order_before_the_answer() -> None:
+    """Progress and samples are handed on as they were written, and the result is the outcome."""
+    outcome, lines = run([{"say": {"phase": "layer 1 of 2", "fraction": 0.5}}, {"sample": 7}])
+
+    assert isinstance(outcome, ProbeResult)
+    assert [type(line) for line in lines] == [Progress, Sample]
+    assert isinstance(lines[0], Progress)
+    assert lines[0].phase == "layer 1 of 2"
+
+
+def test_a_refusal_is_an_outcome() -> None:
+    """A probe that says why it cannot run is not a probe that died."""
+    outcome, _ = run([{"fail": "mamba has no attention"}])
+
+    assert isinstance(outcome, ProbeFailure)
+    assert outcome.message == "mamba has no attention"
+
+
+def test_a_probe_that_ends_without_an_answer_has_died_with_its_last_words() -> None:
+    """The reason names the status and the end of stderr, for whoever reads the failed job."""
+    outcome, _ = run([{"stderr": "MemoryError: no room"}, {"exit": 3}])
+
+    assert isinstance(outcome, Died)
+    assert "status 3" in outcome.reason
+    assert "MemoryError: no room" in outcome.reason
+
+
+def test_a_killed_probe_names_the_signal(tmp_path: Path) -> None:
+    """Kill -9 is seen as such."""
+    ready = tmp_path / "ready"
+    script: list[dict[str, object]] = [{"touch": str(ready)}, {"wait_for": str(tmp_path / "never")}]
+    with start_probe(PROBE, a_probe_request(script)) as probe:
+        eventually(ready.exists)
+        os.kill(int(ready.read_text()), 9)
+        outcome = follow(probe, deadline_s=60, on_line=lambda _line: None, should_stop=lambda: False)
+
+    assert outcome == Died(reason="the probe was killed by SIGKILL without an answer")
+
+
+@pytest.mark.parametrize(
+    "text", ["not json\n", '{"type": "progress"}\n', '{"type": "other"}\n', '{"type": "sample", "x": 1}\n']
+)
+def test_a_line_that_is_no_message_ends_the_attempt(text: str) -> None:
+    """Noise on stdout is never skipped: what follows could be half of an answer."""
+    outcome, _ = run([{"raw": text}, {"say": {"phase": "never seen", "fraction": 0.0}}])
+
+    assert isinstance(outcome, Died)
+    assert "probe protocol" in outcome.reason
+
+
+def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A probe cannot fill the worker's memory with one line."""
+    monkeypatch.setattr(process, "MAX_LINE_BYTES", 1000)
+
+    outcome, _ = run([{"raw": "x" * 2000}, {"wait_for": str(tmp_path / "never")}])
+
+    assert isinstance(outcome, Died)
+
+
+def test_half_an_answer_is_none() -> None:
+    """A result without its newline may be cut off, so it does not count."""
+    outcome, _ = run([{"raw": '{"type": "failure", "kind": "unsupported", "message": "x"}'}, {"exit": 0}])
+
+    assert isinstance(outcome, Died)
+
+
+def test_the_deadline_holds_for_a_probe_that_says_nothing(tmp_path: Path) -> None:
+    """The parent's clock decides, whatever the probe is stuck in."""
+    outcome, _ = run([{"wait_for": str(tmp_path / "never")}], deadline_s=0.3)
+
+    assert outcome == DeadlineExceeded(deadline_s=0.3)
+
+
+def test_a_probe_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Politeness ends after the grace."""
+    monkeypatch.setattr(process, "TERMINATE_GRACE_S", 0.1)
+    ready = tmp_path / "ready"
+
+    outcome, _ = run([{"deaf": True}, {"touch": str(ready)}, {"wait_for": str(tmp_path / "never")}], should_stop=ready.exists)
+
+    assert outcome == Stopped()
+    assert has_ended(int(ready.read_text()))
+
+
+def test_what_the_probe_started_ends_with_it(tmp_path: Path) -> None:
+    """The whole process group goes, also after an answer."""
+    child = tmp_path / "child"
+
+    outcome, _ = run([{"child": str(child)}])
+
+    assert isinstance(outcome, ProbeResult)
+    pid = int(child.read_text())
+    eventually(lambda: has_ended(pid))
