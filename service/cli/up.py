@@ -123,8 +123,8 @@ def _worker(data: DataDir, environment: Mapping[str, str], number: int) -> Child
         record=data.record(name),
         log_file=data.log_file(name),
         is_ready=lambda _pid: True,
-        # A worker lets its job end at the first signal and gives it back at the second.
-        stop_signals=((signal.SIGTERM, 0.5), (signal.SIGTERM, 5.0)),
+        # At SIGTERM a worker would let its job end first, at SIGINT it gives it back at once.
+        stop_signals=((signal.SIGINT, 5.0),),
         environment=environment,
         may_fail=True,
     )

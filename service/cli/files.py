@@ -1,0 +1,29 @@
+"""Files that a user names: read as JSON objects, or refused with the place of the fault."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from service.errors import InvalidRequestError
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise InvalidRequestError(message) from None
+    except UnicodeDecodeError as error:
+        message = f"{path} is not UTF-8 (byte {error.start})"
+        raise InvalidRequestError(message) from None
+    except json.JSONDecodeError as error:
+        message = f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        raise InvalidRequestError(message) from None
+    except RecursionError:
+        message = f"{path} is nested too deeply"
+        raise InvalidRequestError(message) from None
+    if not isinstance(document, dict):
+        message = f"{path} must hold a JSON object, and holds {type(document).__name__}"
+        raise InvalidRequestError(message)
+    return document

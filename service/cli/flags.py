@@ -1,0 +1,212 @@
+"""Flags for every word of the HTTP contract, made from the contract's own schema: what HTTP takes, the command line takes.
+
+``--micro-batch-size 4`` becomes ``workload.micro_batch_size``, ``--zero-stage 3`` ``layout.zero_stage``, ``--lora-rank 16``
+``workload.lora.rank``. Values are checked by the schema, so both refuse the same things in the same words.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, inspect
+
+from service.api.schemas.workload import LayoutRequest, LoraRequest, OffloadRequest, PeftRequest, ServeRequest, TrainRequest
+from service.cli.files import read_object
+from service.errors import InvalidRequestError
+
+_SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
+    (inspect.IntType, int),
+    (inspect.FloatType, float),
+    (inspect.BoolType, bool),
+    (inspect.StrType, str),
+    (inspect.EnumType, str),
+    (inspect.LiteralType, str),
+)
+_INTEGER = re.compile(r"-?[0-9]+")
+_NESTED: dict[str, type[Struct]] = {"lora": LoraRequest, "offload": OffloadRequest, "peft": PeftRequest}
+_GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
+    ("training", ("workload",), TrainRequest),
+    ("serving", ("workload",), ServeRequest),
+    ("layout", ("layout",), LayoutRequest),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag: where its value goes in a request, and what kind of value it takes."""
+
+    path: tuple[str, ...]
+    kinds: frozenset[type]
+    help: str
+    words: tuple[str, ...]
+
+    @property
+    def dest(self) -> str:
+        """The attribute that argparse keeps it under."""
+        return ".".join(self.path)
+
+    @property
+    def option(self) -> str:
+        """``--lora-rank``: the path below its section, with dashes."""
+        return "--" + "-".join(self.path[1:]).replace("_", "-")
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """Take a model, a task and every word about the work and its layout."""
+    parser.usage = "%(prog)s MODEL --task train|serve [WORD …]"
+    parser.add_argument("model", nargs="?", help="name or Hugging Face id of a model; or give --config")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name")
+    parser.add_argument("--task", choices=("train", "serve"), help="train or serve")
+    add_words(parser)
+
+
+def add_gpu(parser: argparse.ArgumentParser) -> None:
+    """Take a GPU by name or by memory."""
+    parser.add_argument("--gpu", help="name or alias of a GPU, such as A100-SXM4-80GB")
+    parser.add_argument("--gpu-memory", metavar="BYTES", help="any GPU on which a process can allocate this much, such as 80Gi")
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """Take every scalar of the schemas; a word that training and serving share is one flag."""
+    seen: set[str] = set()
+    for title, prefix, schema in _GROUPS:
+        group = parser.add_argument_group(title)
+        for flag in _flags(schema, prefix):
+            if flag.dest not in seen:
+                seen.add(flag.dest)
+                _add(group, flag)
+
+
+def model_of(options: argparse.Namespace) -> object:
+    """Return the request's ``model``."""
+    if (options.model is None) == (options.config is None):
+        message = "which model? give either a name, such as llama-2-7b, or --config FILE"
+        raise InvalidRequestError(message)
+    return options.model if options.config is None else {"hf_config": read_object(options.config)}
+
+
+def gpu_of(options: argparse.Namespace) -> object:
+    """Return the request's ``gpu``."""
+    if (options.gpu is None) == (options.gpu_memory is None):
+        message = "which GPU? give either --gpu NAME, such as A100-SXM4-80GB, or --gpu-memory 80Gi"
+        raise InvalidRequestError(message)
+    return options.gpu if options.gpu is not None else {"memory_bytes": _number_or_text(options.gpu_memory)}
+
+
+def words_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the request's ``workload`` and ``layout``, with nothing in them but what was said."""
+    if options.task is None:
+        message = "which task? give --task train or --task serve"
+        raise InvalidRequestError(message)
+    document: dict[str, Any] = {"workload": {"task": options.task}}
+    for dest, value in vars(options).items():
+        if "." in dest and value is not None:
+            _put(document, dest.split("."), value)
+    return document
+
+
+def in_flags(message: str) -> str:
+    """Return a refusal with the flags that were typed in place of the fields that they became."""
+    return re.sub(r"\b(?:workload|layout)\.([a-z0-9_.]+)", lambda match: "--" + re.sub(r"[._]", "-", match[1]), message)
+
+
+def _put(document: dict[str, Any], path: list[str], value: object) -> None:
+    for name in path[:-1]:
+        document = document.setdefault(name, {})
+    document[path[-1]] = value
+
+
+def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
+    text = flag.help.rstrip(".").replace("`", "").replace("%", "%%")
+    if flag.kinds == {bool}:
+        group.add_argument(flag.option, dest=flag.dest, action=argparse.BooleanOptionalAction, default=None, help=text)
+        return
+    shown = f"{text}: {', '.join(flag.words)}" if flag.words else text
+    metavar = "N" if str not in flag.kinds else "WORD"
+    group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=metavar, help=shown)
+
+
+def _reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
+    if flag.path[-1] == "target_modules":
+        return _modules
+    return _word if str in flag.kinds else _number
+
+
+def _word(text: str) -> object:
+    """Read a word, or the JSON object that some words may be instead."""
+    if not text.startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        message = f"{text!r} is not a JSON object: {error}"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _modules(text: str) -> object:
+    return text if text == "all-linear" else [name.strip() for name in text.split(",")]
+
+
+def _number(text: str) -> int | float:
+    """Read a number as JSON would; whether it is in bounds, the schema says."""
+    try:
+        return int(text) if _INTEGER.fullmatch(text) else float(text)
+    except ValueError:
+        message = f"{text!r} is not a number"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _number_or_text(text: str) -> int | str:
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def _flags(schema: type[Struct], prefix: tuple[str, ...]) -> Iterator[Flag]:
+    kind = inspect.type_info(schema)
+    assert isinstance(kind, inspect.StructType)  # noqa: S101 - what a schema is
+    for field in kind.fields:
+        path = (*prefix, field.encode_name)
+        if field.encode_name in _NESTED:
+            yield from _flags(_NESTED[field.encode_name], path)
+            continue
+        types = list(_flatten(field.type))
+        yield Flag(path=path, kinds=_kinds(types), help=_description(field.type), words=tuple(_words(types)))
+
+
+def _flatten(kind: inspect.Type) -> Iterator[inspect.Type]:
+    match kind:
+        case inspect.UnionType():
+            for part in kind.types:
+                yield from _flatten(part)
+        case inspect.Metadata():
+            yield from _flatten(kind.type)
+        case _:
+            yield kind
+
+
+def _kinds(types: list[inspect.Type]) -> frozenset[type]:
+    return frozenset(python for kind in types for schema, python in _SCALARS if isinstance(kind, schema))
+
+
+def _words(types: list[inspect.Type]) -> Iterator[str]:
+    for kind in types:
+        match kind:
+            case inspect.EnumType():
+                yield from (str(member.value) for member in kind.cls)
+            case inspect.LiteralType():
+                yield from (str(value) for value in kind.values)
+            case _:
+                pass
+
+
+def _description(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.Metadata():
+            return str((kind.extra_json_schema or {}).get("description", "")) or _description(kind.type)
+        case inspect.UnionType():
+            return next((text for part in kind.types if (text := _description(part))), "")
+        case _:
+            return ""

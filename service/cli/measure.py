@@ -1,0 +1,169 @@
+"""Ask a server for a measurement and watch it to its end."""
+
+import argparse
+import json
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from service.cli.events import ServerEvent, read_events
+from service.cli.flags import add_question, in_flags, model_of, words_of
+from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
+from service.cli.parser import DOES_NOT_FIT, ERROR, FITS
+from service.cli.tables import console, print_json, show_bytes, table
+from service.errors import InvalidRequestError, ServiceError
+
+_DONE = frozenset({"succeeded", "failed", "cancelled"})
+# The server sends a comment every few seconds; a stream that is silent for longer is dead.
+_SILENCE_S = 60.0
+_RECONNECT_S = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take the question, the device, or a measurement that exists."""
+    add_question(parser)
+    parser.add_argument("--device", choices=("cpu", "trace", "cuda"), default="cpu", help="where the probe runs (default cpu)")
+    parser.add_argument("--gpu", help="the GPU that the answer is wanted for")
+    parser.add_argument("--full-depth", action="store_true", help="run every layer instead of slices")
+    parser.add_argument(
+        "--priority", choices=("low", "normal", "high"), default="normal", help="who goes first (default normal)"
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--detach", action="store_true", help="print the measurement's id and do not wait")
+    which.add_argument("--watch", metavar="ID", help="watch a measurement that was asked for before")
+    which.add_argument("--cancel", metavar="ID", help="cancel a measurement")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_server(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask, watch and print; 0 when it was measured, 1 when it ran out of memory, 2 when there is no result."""
+    body = None if options.watch or options.cancel else _request(options)
+    with connect(options.server) as client:
+        if options.cancel:
+            ask(client, "DELETE", path_of("measurements", options.cancel))
+            return 0
+        measurement_id = options.watch or _submit(client, body)
+        if options.detach:
+            sys.stdout.write(f"{measurement_id}\n")
+            return 0
+        result = _watch(client, measurement_id)
+    print_json(result) if options.json else _show(result)
+    return _exit_code(result)
+
+
+def _request(options: argparse.Namespace) -> Document:
+    body: Document = {"model": model_of(options), **words_of(options), "device": options.device, "priority": options.priority}
+    if options.gpu:
+        body["gpu"] = options.gpu
+    if options.full_depth:
+        body["full_depth"] = True
+    return body
+
+
+def _submit(client: httpx.Client, body: object) -> str:
+    # A key makes the request safe to repeat, for the transport as well.
+    try:
+        answer = ask(client, "POST", path_of("measurements"), body=body, headers={"idempotency-key": str(uuid.uuid4())})
+    except ServiceError as error:
+        raise InvalidRequestError(in_flags(error.detail)) from None
+    return str(answer.json()["id"])
+
+
+def _watch(client: httpx.Client, measurement_id: str) -> Document:
+    """Follow the events to the last one and return the measurement; a broken stream is taken up where it broke."""
+    path = path_of("measurements", measurement_id)
+    measurement = read(client, path)
+    last_id = ""
+    with _progress() as (bar, task):
+        _describe(bar, task, measurement["status"], measurement["phase"], measurement["progress"])
+        while measurement["status"] not in _DONE:
+            try:
+                last_id = _follow(client, path, last_id, bar, task)
+            except (httpx.TransportError, httpx.StreamError):
+                time.sleep(_RECONNECT_S)
+            measurement = read(client, path)
+    return measurement
+
+
+def _follow(client: httpx.Client, path: str, last_id: str, bar: Progress, task: TaskID) -> str:
+    headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
+    timeout = httpx.Timeout(_SILENCE_S, connect=_RECONNECT_S)
+    with client.stream("GET", f"{path}/events", headers=headers, timeout=timeout) as stream:
+        if not stream.is_success:
+            raise ServiceError(problem_words(stream))
+        for event in read_events(stream.iter_lines()):
+            last_id = event.id
+            if _show_event(event, bar, task) in _DONE:
+                break
+    return last_id
+
+
+def _show_event(event: ServerEvent, bar: Progress, task: TaskID) -> str:
+    """Show one event; return the status if that is what it tells."""
+    data = json.loads(event.data)
+    if event.kind == "progress":
+        _describe(bar, task, "running", f"{data['phase']} {data.get('reading', '')}".strip(), data["progress"])
+    elif event.kind == "status":
+        _describe(bar, task, data["status"], data.get("reason", ""), 1.0 if data["status"] == "succeeded" else None)
+        return str(data["status"])
+    return ""
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Progress, TaskID]]:
+    columns = (
+        TextColumn("{task.fields[status]:<9}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    # On stderr, so that what is piped is the result alone.
+    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
+        yield bar, bar.add_task("", total=1.0, status="queued")
+
+
+def _describe(bar: Progress, task: TaskID, status: str, words: str, done: float | None) -> None:
+    bar.update(task, description=words, status=status, completed=done)
+
+
+def _exit_code(result: Document) -> int:
+    if result["status"] != "succeeded":
+        return ERROR
+    return DOES_NOT_FIT if result["peaks"]["out_of_memory"] else FITS
+
+
+def _show(result: Document) -> None:
+    screen = console()
+    title = f"measurement {result['id']} {result['status']} on {result['device']} in attempt {result['attempt']}"
+    if result["status"] != "succeeded":
+        screen.print(title)
+        screen.print((result["problem"] or {}).get("detail", ""))
+        return
+    rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in result["instants"]]
+    screen.print(table(title, ("instant", "allocated"), rows, right=("allocated",)))
+    for line in _findings(result):
+        screen.print(line)
+
+
+def _findings(result: Document) -> Iterator[str]:
+    peaks, prediction = result["peaks"], result["prediction"]
+    how = "extrapolated from slices" if result["extrapolated"] else "measured at full depth"
+    yield f"peak allocated {show_bytes(peaks['allocated_bytes'])}, {how}" + (
+        ", out of memory" if peaks["out_of_memory"] else ""
+    )
+    if peaks.get("process_rss_bytes") is not None:
+        yield f"peak of the process {show_bytes(peaks['process_rss_bytes'])}"
+    if prediction is not None:
+        yield f"predicted {show_bytes(prediction['allocated_bytes'])}, off by {prediction['error']:+.2%}"
+    if result["step_time_s"] is not None:
+        yield f"step time {result['step_time_s']['median']:.3g} s in the median"
+    if result["calibration"] is not None:
+        yield f"calibration {result['calibration']}: the next fit of this kind rests on it"
+    yield from result["notes"]

@@ -1,0 +1,54 @@
+"""What the commands for stored resources share: list, show, add, replace, delete, each by name."""
+
+import argparse
+from collections.abc import Callable
+
+from httpx import Client
+
+from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all, replace
+from service.cli.tables import print_json
+from service.errors import InvalidRequestError
+
+ACTIONS = ("list", "show", "add", "replace", "delete")
+
+
+def add_actions(parser: argparse.ArgumentParser, *, noun: str) -> None:
+    """Take what to do and with which one."""
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default list)")
+    parser.add_argument("name", nargs="?", help=f"name of the {noun}")
+    parser.add_argument("--json", action="store_true", help="print the server's JSON")
+    add_server(parser)
+
+
+def run_action(
+    options: argparse.Namespace,
+    collection: str,
+    *,
+    body: Callable[[], Document],
+    show_list: Callable[[list[Document]], None],
+    show_one: Callable[[Document], None],
+) -> int:
+    """Do what was asked; ``body`` is what is stored, under the name that the command line gives."""
+    if options.action != "list" and options.name is None:
+        message = f"{options.action} needs a name: headroom {collection} {options.action} NAME"
+        raise InvalidRequestError(message)
+    with connect(options.server) as client:
+        if options.action == "list":
+            items = read_all(client, path_of(collection))
+            print_json(items) if options.json else show_list(items)
+        elif options.action == "delete":
+            delete(client, path_of(collection, options.name))
+        else:
+            document = _one(client, options, collection, body)
+            print_json(document) if options.json else show_one(document)
+    return 0
+
+
+def _one(client: Client, options: argparse.Namespace, collection: str, body: Callable[[], Document]) -> Document:
+    path = path_of(collection, options.name)
+    if options.action == "show":
+        return read(client, path)
+    if options.action == "replace":
+        return replace(client, path, body())
+    stored: Document = ask(client, "POST", path_of(collection), body={"name": options.name, **body()}).json()
+    return stored

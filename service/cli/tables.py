@@ -1,0 +1,36 @@
+"""How answers look on a terminal: tables of the same make, and JSON for programs."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from service.estimator.units import format_bytes
+
+
+def console() -> Console:
+    """Return the terminal; piped output is as wide as it needs to be."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120, soft_wrap=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
+    """Return a table; columns named in ``right`` hold numbers."""
+    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def print_json(document: object) -> None:
+    """Print one JSON document."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def show_bytes(value: object) -> str:
+    """Return bytes for a person, or a dash where there is no such number."""
+    return format_bytes(value) if isinstance(value, int) else "-"

@@ -1,0 +1,129 @@
+"""Flags: the whole vocabulary of the contract, and nothing in a request that was not said."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from service.api.schemas.fit import FitRequest
+from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
+from service.cli.flags import add_gpu, add_question, gpu_of, in_flags, model_of, words_of
+from service.cli.parser import Parser
+from service.errors import InvalidRequestError
+
+TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")
+
+
+def build_parser() -> Parser:
+    """Return a parser of a question with a GPU."""
+    parser = Parser(prog="question")
+    add_question(parser)
+    add_gpu(parser)
+    return parser
+
+
+def ask(*arguments: str) -> dict[str, object]:
+    """Return the workload and the layout that a command line says."""
+    return words_of(build_parser().parse_args(arguments))
+
+
+@pytest.mark.parametrize("schema", [TrainRequest, ServeRequest, LayoutRequest])
+def test_every_field_of_the_contract_has_a_flag(schema: type[Struct]) -> None:
+    """A word that HTTP takes can be said on the command line."""
+    shown = build_parser().format_help()
+
+    missing = [name for name in schema.__struct_encode_fields__ if f"--{name.replace('_', '-')}" not in shown]
+    assert missing == []
+
+
+def test_only_what_was_said_is_in_the_request() -> None:
+    """Defaults are the contract's to fill in, and to list as assumptions."""
+    assert ask(*TRAIN) == {"workload": {"task": "train", "sequence_length": 4096}}
+
+
+def test_words_go_where_the_contract_has_them() -> None:
+    """Nested words, lists, switches and both their senses find their place."""
+    said = ask(
+        *TRAIN,
+        *("--method", "lora", "--lora-rank", "8", "--lora-target-modules", "q_proj,v_proj"),
+        *("--offload-optimizer", "cpu", "--padding-mask", "--zero-stage", "3", "--no-reshard-after-forward"),
+    )
+
+    assert said == {
+        "workload": {
+            "task": "train",
+            "sequence_length": 4096,
+            "method": "lora",
+            "lora": {"rank": 8, "target_modules": ["q_proj", "v_proj"]},
+            "offload": {"optimizer": "cpu"},
+            "padding_mask": True,
+        },
+        "layout": {"zero_stage": 3, "reshard_after_forward": False},
+    }
+
+
+def test_a_word_may_be_an_object() -> None:
+    """What the contract takes as a name or as an object can be given as JSON."""
+    said = ask(*TRAIN, "--activation-checkpointing", '{"selective": 2}')
+
+    assert said["workload"] == {"task": "train", "sequence_length": 4096, "activation_checkpointing": {"selective": 2}}
+
+
+def test_a_full_question_satisfies_the_schema() -> None:
+    """What the flags make is a request that HTTP would take."""
+    options = build_parser().parse_args([*TRAIN, "--gpu", "A100-SXM4-80GB", "--data-parallel", "8", "--precision", "bf16"])
+    document = {"model": model_of(options), "gpu": gpu_of(options), **words_of(options)}
+
+    request = msgspec.convert(document, FitRequest, strict=True)
+    assert isinstance(request.workload, TrainRequest)
+    assert request.workload.precision == "bf16"
+
+
+@pytest.mark.parametrize("number", ["many", "1e400x", "0x10", ""])
+def test_what_is_no_number_is_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A count that is no number is refused with the flag that took it."""
+    with pytest.raises(SystemExit):
+        ask(*TRAIN, "--micro-batch-size", number)
+
+    assert "--micro-batch-size" in capsys.readouterr().err
+
+
+def test_a_model_comes_from_a_name_or_a_file(tmp_path: Path) -> None:
+    """Exactly one of both is needed, and the file's content goes into the request."""
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "llama"}')
+
+    assert model_of(build_parser().parse_args(["--config", str(config)])) == {"hf_config": {"model_type": "llama"}}
+    for arguments in ([], ["llama-2-7b", "--config", str(config)]):
+        with pytest.raises(InvalidRequestError, match="either a name"):
+            model_of(build_parser().parse_args(arguments))
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [(b"{", "not JSON"), (b"\xff{}", "not UTF-8"), (b"[1]", "JSON object"), (b'{"a":' * 100_000, "nested too deeply")],
+)
+def test_a_broken_file_is_refused_with_its_fault(tmp_path: Path, content: bytes, fault: str) -> None:
+    """What is wrong with a file is said with its name."""
+    config = tmp_path / "config.json"
+    config.write_bytes(content)
+
+    with pytest.raises(InvalidRequestError, match=f"config.json.*{fault}"):
+        model_of(build_parser().parse_args(["--config", str(config)]))
+
+
+def test_a_gpu_comes_by_name_or_by_memory() -> None:
+    """Exactly one of both is needed."""
+    assert gpu_of(build_parser().parse_args(["--gpu", "L4"])) == "L4"
+    assert gpu_of(build_parser().parse_args(["--gpu-memory", "80Gi"])) == {"memory_bytes": "80Gi"}
+    assert gpu_of(build_parser().parse_args(["--gpu-memory", "1000"])) == {"memory_bytes": 1000}
+    with pytest.raises(InvalidRequestError, match="either --gpu"):
+        gpu_of(build_parser().parse_args([]))
+
+
+def test_refusals_speak_of_flags() -> None:
+    """The dotted path of a field is told as the flag that set it."""
+    told = in_flags("workload.lora.rank: expected an integer >= 1; layout.zero_stage is 4")
+
+    assert told == "--lora-rank: expected an integer >= 1; --zero-stage is 4"

@@ -1,0 +1,40 @@
+"""Where the API may listen, and what is said when it may not."""
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from service.cli.listen import listen, url_of
+from service.errors import StartupError
+
+
+def test_a_free_port_is_taken() -> None:
+    """Port 0 takes a free one, and the address names it."""
+    with listen("127.0.0.1", 0) as listener:
+        assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_port_in_use_is_refused() -> None:
+    """A port that somebody holds is refused with a way out."""
+    with closing(listen("127.0.0.1", 0)) as holder, pytest.raises(StartupError, match=r"in use.*--port"):
+        listen("127.0.0.1", holder.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - it is refused
+def test_strangers_cannot_reach_a_service_without_keys(host: str) -> None:
+    """Every address but loopback is refused, and the message says why and what to do."""
+    with pytest.raises(StartupError, match=r"no keys.*127\.0\.0\.1"):
+        listen(host, 0)
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    """A host name that does not resolve is refused with the usual one."""
+    with pytest.raises(StartupError, match="no address of this machine"):
+        listen("no-such-host.invalid", 0)
+
+
+def test_localhost_is_loopback() -> None:
+    """Names are judged by what they resolve to."""
+    with listen("localhost", 0) as listener:
+        assert listener.family in {socket.AF_INET, socket.AF_INET6}
