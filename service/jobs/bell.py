@@ -89,6 +89,13 @@ class Bell:
         except (redis.RedisError, OSError, ValueError) as error:
             self.count_failure(error)
 
+    def ping(self) -> bool:
+        """Tell whether Redis answers."""
+        try:
+            return bool(self._connection.ping())
+        except (redis.RedisError, OSError):
+            return False
+
     def count_failure(self, reason: object) -> None:
         """Count and log a ring that nobody heard; the reconcile loop and the workers' polls make up for it."""
         with self._lock:
@@ -114,6 +121,10 @@ class BackgroundBell:
     def failures(self) -> int:
         """Rings that nobody heard since the start."""
         return self._bell.failures
+
+    def ping(self) -> bool:
+        """Tell whether Redis answers."""
+        return self._bell.ping()
 
     def ring(self, device: ProbeDevice, payload: JobPayload) -> None:
         """Ring soon, return now."""

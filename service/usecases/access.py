@@ -2,9 +2,22 @@
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
 from service.db.pages import Page, PageRequest
 from service.db.values import StoredCalibration, StoredCluster, StoredModel
 
 Sessions = sessionmaker[Session]
 
-__all__ = ["Page", "PageRequest", "Sessions", "StoredCalibration", "StoredCluster", "StoredModel"]
+__all__ = [
+    "MeasurementFilter",
+    "Page",
+    "PageRequest",
+    "Sessions",
+    "StoredCalibration",
+    "StoredCluster",
+    "StoredEvent",
+    "StoredMeasurement",
+    "StoredModel",
+    "StoredResult",
+    "StoredSample",
+]
