@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from service.db.pages import Page, PageRequest, after, page_of
 from service.db.tables import CalibrationRow
@@ -70,9 +70,15 @@ def page_of_calibrations(session: Session, request: PageRequest, *, key: str | N
 
 
 def _latest() -> Select[CalibrationRow]:
-    columns = (CalibrationRow.key, CalibrationRow.quantity)
-    newest_first = (CalibrationRow.created_at.desc(), CalibrationRow.id.desc())
-    return select(CalibrationRow).distinct(*columns).order_by(*columns, *newest_first)
+    rival = aliased(CalibrationRow)
+    newest = (
+        select(rival.id)
+        .where(rival.key == CalibrationRow.key, rival.quantity == CalibrationRow.quantity)
+        .order_by(rival.created_at.desc(), rival.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(CalibrationRow).where(CalibrationRow.id == newest)
 
 
 def _value(row: CalibrationRow) -> StoredCalibration:
