@@ -26,7 +26,7 @@ def test_every_start_has_a_fresh_name() -> None:
 
 def test_versions_are_read_without_loading_what_they_are_of() -> None:
     """The worker stays thin."""
-    program = "import sys; from worker.machine import installed_versions as read; print(read()['torch'], 'torch' in sys.modules)"
+    program = "import sys, worker.machine as m; print(m.installed_versions()['torch'], 'torch' in sys.modules)"
 
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
 
