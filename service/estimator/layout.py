@@ -49,6 +49,9 @@ class Layout:
         if not 0 <= self.zero_stage <= MAX_ZERO_STAGE:
             message = f"zero_stage is {self.zero_stage}; it must be 0, 1, 2 or 3"
             raise InvalidInputError(message, field="layout.zero_stage")
+        if self.sharding is Sharding.FSDP2 and self.zero_stage != MAX_ZERO_STAGE:
+            message = f"sharding 'fsdp2' shards parameters, gradients and states: zero_stage is 3, not {self.zero_stage}"
+            raise InvalidInputError(message, field="layout.zero_stage")
         if self.sharding is Sharding.DDP and self.zero_stage:
             message = f"sharding 'ddp' replicates everything, but zero_stage is {self.zero_stage}; use 'deepspeed' or 'fsdp2'"
             raise InvalidInputError(message, field="layout.sharding")

@@ -102,6 +102,8 @@ class Estimate:
     components: tuple[Component, ...]
     instants: tuple[Instant, ...]
     stages: tuple[Stage, ...]
+    phases: tuple[Instant, ...] = ()
+    """Training: the highest bytes of forward, backward (each with its part of the loss) and step, as a profiler counts."""
     worst_pipeline_stage: int = 0
     interval_level: float = 0.95
     host_bytes_per_node: int = 0

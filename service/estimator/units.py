@@ -25,5 +25,5 @@ def format_bytes(num_bytes: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """Return a large count as a person reads it, in decimal steps: ``6.74e9``."""
-    return f"{count:.3g}" if count < 1_000_000 else f"{count:.3e}".replace("e+0", "e").replace("e+", "e")
+    """Return a count as a person reads it, in decimal steps: ``6.738e9``."""
+    return f"{count:.4g}".replace("e+0", "e").replace("e+", "e")

@@ -1,0 +1,84 @@
+"""Puts an answer together: moments, components, and the three quantities with their intervals."""
+
+from dataclasses import dataclass
+
+from service.estimator.corrections import Corrections
+from service.estimator.outside import Share, allocator_slack, communicators, device_context, interval
+from service.estimator.result import Basis, CheckpointBytes, Component, Estimate, Instant, Interval, Serving, Stage
+
+ROUNDING_PER_MILLE = 3
+"""Allocated bytes are rounded up to 512 per tensor: 0.02 % at the median, 0.3 % at 95 % of 298 traced steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a task knows before the bytes outside of the allocator are added."""
+
+    num_gpus: int
+    instants: tuple[Instant, ...]
+    peak: Instant
+    steady_bytes: int
+    components: tuple[Component, ...]
+    phases: tuple[Instant, ...] = ()
+    checkpoint: CheckpointBytes | None = None
+    serving: Serving | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def assemble(draft: Draft, *, corrections: Corrections | None) -> Estimate:
+    """Return the answer: allocated, reserved and device bytes of the peak, each with a 0.95 interval."""
+    allocated = draft.peak.allocated_bytes
+    slack, context, links = allocator_slack(allocated), device_context(), communicators(draft.num_gpus)
+    reserved = allocated + slack.point
+    outside = [
+        _component("allocator_slack", slack),
+        _component("communication_buffers", links),
+        _component("device_context", context),
+    ]
+    return Estimate(
+        num_gpus=draft.num_gpus,
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        device_bytes=reserved + context.point + links.point,
+        steady_bytes=draft.steady_bytes,
+        allocated_interval=_allocated_interval(allocated, corrections),
+        reserved_interval=interval(allocated, (slack,)),
+        device_interval=interval(allocated, (slack, context, links)),
+        peak_instant=draft.peak.name,
+        components=_merged((*draft.components, *outside)),
+        instants=draft.instants,
+        phases=draft.phases,
+        stages=(Stage(0, allocated, draft.steady_bytes),),
+        checkpoint=draft.checkpoint,
+        serving=draft.serving,
+        warnings=draft.warnings,
+        basis=corrections.basis if corrections is not None else "analytic",
+        calibration=corrections.calibration if corrections is not None else None,
+    )
+
+
+def _allocated_interval(allocated: int, corrections: Corrections | None) -> Interval:
+    error = corrections.relative_error if corrections is not None else None
+    if error is None:
+        return Interval(allocated - allocated // 1000, allocated + allocated * ROUNDING_PER_MILLE // 1000)
+    return Interval(allocated - round(allocated * error), allocated + round(allocated * error))
+
+
+def _component(name: str, share: Share) -> Component:
+    return Component(name, share.point, Basis.FORMULA, share.formula, share.source)
+
+
+def _merged(components: tuple[Component, ...]) -> tuple[Component, ...]:
+    """Return the components with equal names added up, in order; empty ones are left out."""
+    merged: dict[str, Component] = {}
+    for component in components:
+        if component.bytes == 0:
+            continue
+        known = merged.get(component.name)
+        merged[component.name] = component if known is None else _sum(known, component)
+    return tuple(merged.values())
+
+
+def _sum(left: Component, right: Component) -> Component:
+    formula, source = f"{left.formula} + {right.formula}", f"{left.source}; {right.source}"
+    return Component(left.name, left.bytes + right.bytes, Basis.FORMULA, formula, source)

@@ -1,0 +1,177 @@
+"""A model as a small tree of typed modules: embedding, blocks with their repeat count, final norm, head."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError
+from service.estimator.modules.attention import Attention
+from service.estimator.modules.experts import Experts
+from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
+from service.estimator.modules.weights import Linear, Norm, Weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderSpec:
+    """The numbers and switches of a decoder-only model, in one vocabulary for all families."""
+
+    family: str
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    intermediate_size: int
+    activation: str
+    norm: str = "rms"
+    gated: bool = True
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    attention_output_bias: bool = False
+    mlp_bias: bool = False
+    query_key_norm: bool = False
+    fused_projections: bool = False
+    rotary: bool = True
+    max_position_embeddings: int = 0
+    num_experts: int = 0
+    num_experts_per_token: int = 0
+    sliding_window: int | None = None
+    attention_dropout: float = 0.0
+    residual_dropout: float = 0.0
+    embedding_dropout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One layer: norm, attention, norm, feed-forward, each with a residual around it."""
+
+    attention_norm: Norm
+    attention: Attention
+    feed_forward_norm: Norm
+    feed_forward: GatedFeedForward | FeedForward | Experts
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (*self.attention.linears(), *self.feed_forward.linears())
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        yield from self.attention_norm.weights()
+        yield from self.attention.weights()
+        yield from self.feed_forward_norm.weights()
+        yield from self.feed_forward.weights()
+
+    def num_parameters(self) -> int:
+        """Return the parameters of one such block."""
+        return sum(weight.numel for weight in self.weights())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterCounts:
+    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table."""
+
+    total: int
+    active: int
+    embedding: int
+    by_module: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A model: ``blocks`` holds each kind of block with how often it is repeated."""
+
+    spec: DecoderSpec
+    embedding: Weight
+    position_embedding: Weight | None
+    blocks: tuple[tuple[Block, int], ...]
+    final_norm: Norm
+    head: Linear
+    counts: ParameterCounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count the parameters once."""
+        object.__setattr__(self, "counts", _count(self))
+
+    @property
+    def family(self) -> str:
+        """The ``model_type`` that the model was read from."""
+        return self.spec.family
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """Blocks in all."""
+        return self.spec.num_hidden_layers
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the embedding."""
+        return self.spec.vocab_size
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding's table."""
+        return self.spec.tie_word_embeddings
+
+    def parameter_counts(self) -> ParameterCounts:
+        """Return the parameters, counted on the tree."""
+        return self.counts
+
+    def weight_bytes(self, dtype: DType) -> int:
+        """Return the bytes of all parameters in ``dtype``."""
+        return self.counts.total * dtype.bytes_per_element
+
+    def weights(self) -> Iterator[tuple[Weight, int]]:
+        """Yield every parameter tensor with how often it occurs; a tied head is the embedding."""
+        yield self.embedding, 1
+        if self.position_embedding is not None:
+            yield self.position_embedding, 1
+        for block, count in self.blocks:
+            for weight in block.weights():
+                yield weight, count
+        for weight in self.final_norm.weights():
+            yield weight, 1
+        if not self.tied:
+            for weight in self.head.weights():
+                yield weight, 1
+
+    def buffer_bytes(self) -> int:
+        """Return the bytes of non-trained buffers: two fp32 tables of rotary frequencies (modeling_rope_utils)."""
+        return 2 * 4 * (self.spec.head_dim // 2) if self.spec.rotary else 0
+
+    def describe(self) -> dict[str, object]:
+        """Return the model's own specification as JSON values."""
+        return asdict(self.spec)
+
+    def with_layers(self, num_layers: int) -> "Architecture":
+        """Return the model cut to its first layers."""
+        if not 1 <= num_layers <= self.num_hidden_layers:
+            message = f"num_layers is {num_layers}; the model has {self.num_hidden_layers}"
+            raise InvalidInputError(message, field="num_layers")
+        blocks, left = [], num_layers
+        for block, count in self.blocks:
+            blocks.append((block, min(count, left)))
+            left -= min(count, left)
+        kept = tuple((block, count) for block, count in blocks if count)
+        return replace(self, spec=replace(self.spec, num_hidden_layers=num_layers), blocks=kept)
+
+    def fingerprint(self, *, depth: bool = True) -> str:
+        """Return the SHA-256 of the structure, with or without its depth."""
+        described = self.describe()
+        if not depth:
+            del described["num_hidden_layers"]
+        return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _count(model: Architecture) -> ParameterCounts:
+    by_module: dict[str, int] = {}
+    for weight, times in model.weights():
+        by_module[weight.kind] = by_module.get(weight.kind, 0) + weight.numel * times
+    total = sum(by_module.values())
+    idle = sum(
+        (sum(weight.numel for weight in block.feed_forward.weights()) - block.feed_forward.active_parameters) * count
+        for block, count in model.blocks
+    )
+    return ParameterCounts(total=total, active=total - idle, embedding=model.embedding.numel, by_module=by_module)

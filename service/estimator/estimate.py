@@ -1,0 +1,65 @@
+"""The front door: how many bytes a workload needs on each GPU, and why."""
+
+from service.estimator import serve_timeline
+from service.estimator.answer import assemble
+from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
+from service.estimator.device import Device
+from service.estimator.layout import Layout
+from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
+from service.estimator.result import Estimate
+from service.estimator.support import check_serving, check_training
+from service.estimator.timeline import train_timeline
+from service.estimator.train_answer import explain_training
+from service.estimator.workload import ServeWorkload, Workload
+
+MAX_PLANS = 256
+
+
+class PlanCache:
+    """Recordings that their owner keeps: one per model and kind of pass, the oldest dropped first."""
+
+    def __init__(self, capacity: int = MAX_PLANS) -> None:
+        """Keep at most ``capacity`` recordings."""
+        self._capacity = capacity
+        self._plans: dict[object, Highs] = {}
+
+    def training(self, model: Architecture, how: TrainingPass) -> Highs:
+        """Return the recording of a training pass, made once."""
+        key = (model.spec, how)
+        highs = self._plans.get(key)
+        return highs if highs is not None else self._keep(key, record_training(model, how))
+
+    def serving(self, model: Architecture, how: ServingPass) -> Highs:
+        """Return the recording of prefill and decode, made once."""
+        key = (model.spec, how)
+        highs = self._plans.get(key)
+        return highs if highs is not None else self._keep(key, record_serving(model, how))
+
+    def _keep(self, key: object, highs: Highs) -> Highs:
+        if len(self._plans) >= self._capacity:
+            self._plans.pop(next(iter(self._plans)), None)
+        self._plans[key] = highs
+        return highs
+
+
+def estimate(
+    model: Architecture,
+    workload: Workload,
+    *,
+    layout: Layout,
+    device: Device,
+    corrections: Corrections | None = None,
+    plans: PlanCache | None = None,
+) -> Estimate:
+    """Return the memory of the worst rank in the steady state.
+
+    Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
+    """
+    if isinstance(workload, ServeWorkload):
+        check_serving(model, workload, layout)
+        record = plans.serving if plans is not None else record_serving
+        return assemble(serve_timeline.explain(model, workload, layout, device, record), corrections=None)
+    check_training(model, workload, layout)
+    timeline = train_timeline(model, workload, layout, plans.training if plans is not None else record_training)
+    return assemble(explain_training(model, workload, layout, timeline, corrections), corrections=corrections)

@@ -1,0 +1,116 @@
+"""Components of the deciding moment: each with its formula in numbers and where the formula comes from."""
+
+from service.estimator.architecture import Architecture
+from service.estimator.layout import Layout
+from service.estimator.result import Basis, Component
+from service.estimator.states import Shards, trained_parameters
+from service.estimator.units import format_count
+from service.estimator.workload import ServeWorkload, TrainWorkload
+
+_TRACED = "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on torch 2.13"
+_ZERO = "arXiv:1910.02054, section 5"
+_ORDER = (
+    "weights",
+    "adapters",
+    "master_weights",
+    "gradients",
+    "optimizer_states",
+    "activations",
+    "logits",
+    "kv_cache",
+    "gathered_weights",
+    "communication_buffers",
+    "temporaries",
+)
+
+
+def ordered(parts: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the parts that are there, in the order of an answer."""
+    return [(name, parts[name]) for name in _ORDER if parts.get(name)]
+
+
+def training_components(model: Architecture, workload: TrainWorkload, layout: Layout, parts: dict[str, int]) -> list[Component]:
+    """Return the components of a training moment."""
+    formulas = _Formulas(model, workload, layout)
+    return [Component(name, bytes_, *formulas.of(name)) for name, bytes_ in ordered(parts)]
+
+
+class _Formulas:
+    """The formulas of one question, in numbers."""
+
+    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+        self.model, self.workload, self.layout = model, workload, layout
+        self.trained, self.shards = trained_parameters(model, workload), Shards.of(layout)
+        self.precision = workload.precision
+
+    def of(self, name: str) -> tuple[Basis, str, str]:
+        """Return basis, formula and source of a component."""
+        states = {
+            "weights": (self._weights(), _ZERO),
+            "adapters": (
+                self._each("adapter", self.trained.trained_dtype.bytes_per_element, self.shards.weights),
+                "arXiv:2106.09685",
+            ),
+            "master_weights": (self._each("master", 4, self.shards.optimizer), _ZERO),
+            "gradients": (self._gradients(), _ZERO),
+            "optimizer_states": (self._optimizer(), _ZERO),
+        }
+        if name in states:
+            return Basis.EXACT, *states[name]
+        if name in {"activations", "logits", "temporaries"}:
+            return Basis.EXACT, self._tokens(name), _TRACED
+        return Basis.FORMULA, self._sharding(name), "torch/distributed and deepspeed/runtime/zero sources"
+
+    def _weights(self) -> str:
+        total = self.model.parameter_counts().total
+        return _per_rank(
+            f"{format_count(total)} params x {self.precision.param_dtype.bytes_per_element} B", self.shards.weights
+        )
+
+    def _each(self, what: str, width: int, shards: int) -> str:
+        return _per_rank(f"{format_count(self.trained.trained)} {what} params x {width} B", shards)
+
+    def _gradients(self) -> str:
+        width = self.trained.grad_dtype.bytes_per_element
+        return "up to " + _per_rank(f"{format_count(self.trained.trained)} params x {width} B", self.shards.gradients)
+
+    def _optimizer(self) -> str:
+        width = self.trained.optimizer_dtype.bytes_per_element
+        return _per_rank(
+            f"{self.workload.optimizer} states of {format_count(self.trained.trained)} params x {width} B each",
+            self.shards.optimizer,
+        )
+
+    def _tokens(self, name: str) -> str:
+        workload = self.workload
+        batch = f"{workload.micro_batch_size} x {workload.sequence_length} tokens"
+        if name == "logits":
+            return (
+                f"{batch} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and gradients alive at this instant"
+            )
+        kept = "one block recomputed" if workload.activation_checkpointing.value == "full" else "every tensor kept"
+        return f"{batch} through {self.model.num_hidden_layers} layers, {kept}, {workload.attention.value} attention"
+
+    def _sharding(self, name: str) -> str:
+        if name == "gathered_weights":
+            return f"weights gathered or cast to {self.precision.compute_dtype.value} for this instant"
+        return f"{self.layout.sharding.value} buckets over {self.layout.shards} ranks"
+
+
+def _per_rank(formula: str, shards: int) -> str:
+    return f"{formula} / {shards} ranks" if shards > 1 else formula
+
+
+def serving_components(model: Architecture, workload: ServeWorkload, parts: dict[str, int]) -> list[Component]:
+    """Return the components of a serving moment."""
+    width = workload.weight_dtype.bytes_per_element
+    batch = f"{workload.num_sequences} sequences"
+    tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
+    cached = sum(block.attention.cache_elements_per_token * count for block, count in model.blocks)
+    formulas = {
+        "weights": f"{format_count(model.parameter_counts().total)} params x {width} B",
+        "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
+        "logits": f"{batch} x {model.vocab_size} vocabulary, last position only",
+    }
+    other = f"{batch} through one layer, {workload.attention.value} attention"
+    return [Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED) for name, bytes_ in ordered(parts)]

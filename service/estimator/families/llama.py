@@ -1,0 +1,73 @@
+"""Llama and the families that differ from it by a switch: mistral, qwen2, qwen3, mixtral.
+
+Field names and defaults are those of transformers 5.23 (``models/*/configuration_*.py``).
+"""
+
+from service.estimator.architecture import DecoderSpec
+from service.estimator.errors import NotModelledError
+from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
+
+
+def _base(config: Config, *, default_kv_heads: int | None = None, **switches: object) -> DecoderSpec:
+    hidden, heads = integer(config, "hidden_size"), integer(config, "num_attention_heads")
+    values: dict[str, object] = {
+        "family": word(config, "model_type", ""),
+        "vocab_size": integer(config, "vocab_size"),
+        "hidden_size": hidden,
+        "num_hidden_layers": integer(config, "num_hidden_layers"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": integer(config, "num_key_value_heads", default_kv_heads or heads),
+        "head_dim": head_dim(config, hidden, heads),
+        "intermediate_size": integer(config, "intermediate_size"),
+        "activation": word(config, "hidden_act", "silu"),
+        "tie_word_embeddings": flag(config, "tie_word_embeddings", default=False),
+        "max_position_embeddings": integer(config, "max_position_embeddings", 2048),
+        "attention_dropout": number(config, "attention_dropout", 0.0),
+    }
+    return DecoderSpec(**(values | switches))  # type: ignore[arg-type]  # checked field by field above
+
+
+def llama(config: Config) -> DecoderSpec:
+    """Return a llama: biases only where the config says so."""
+    bias = flag(config, "attention_bias", default=False)
+    return _base(config, attention_bias=bias, attention_output_bias=bias, mlp_bias=flag(config, "mlp_bias", default=False))
+
+
+def mistral(config: Config) -> DecoderSpec:
+    """Return a mistral: every layer slides when a window is given."""
+    return _base(config, default_kv_heads=8, sliding_window=_window(config))
+
+
+def mixtral(config: Config) -> DecoderSpec:
+    """Return a mixtral: experts in place of the feed-forward layer."""
+    return _base(
+        config,
+        default_kv_heads=8,
+        sliding_window=_window(config),
+        num_experts=integer(config, "num_local_experts", 8),
+        num_experts_per_token=integer(config, "num_experts_per_tok", 2),
+    )
+
+
+def qwen2(config: Config) -> DecoderSpec:
+    """Return a qwen2: biases on query, key and value."""
+    _refuse_sliding(config)
+    return _base(config, attention_bias=True)
+
+
+def qwen3(config: Config) -> DecoderSpec:
+    """Return a qwen3: norms on query and key, a head dimension of its own."""
+    _refuse_sliding(config)
+    bias = flag(config, "attention_bias", default=False)
+    dim = integer(config, "head_dim", 128)
+    return _base({**config, "head_dim": dim}, attention_bias=bias, attention_output_bias=bias, query_key_norm=True)
+
+
+def _window(config: Config) -> int | None:
+    return integer(config, "sliding_window") if config.get("sliding_window") is not None else None
+
+
+def _refuse_sliding(config: Config) -> None:
+    if flag(config, "use_sliding_window", default=False):
+        what = f"use_sliding_window in model_type {config.get('model_type')!r} (full and sliding layers mixed)"
+        raise NotModelledError(what, field="use_sliding_window", modelled=["use_sliding_window: false"])

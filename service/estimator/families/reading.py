@@ -1,0 +1,60 @@
+"""Reading a config.json: every field is required or has the default that transformers gives it; nothing is guessed."""
+
+from collections.abc import Mapping
+
+from service.estimator.errors import InvalidConfigError
+
+Config = Mapping[str, object]
+
+
+def integer(config: Config, name: str, default: int | None = None) -> int:
+    """Return a positive integer field; ``default`` stands in when it is absent or null."""
+    value = config.get(name)
+    if value is None:
+        if default is None:
+            message = f"config lacks {name!r}, an integer that this model type needs"
+            raise InvalidConfigError(message, field=name)
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        message = f"config field {name!r} is {value!r}; it must be an integer of 1 or more"
+        raise InvalidConfigError(message, field=name)
+    return value
+
+
+def number(config: Config, name: str, default: float) -> float:
+    """Return a number between 0 and 1, such as a dropout."""
+    value = config.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        message = f"config field {name!r} is {value!r}; it must be a number from 0 to 1"
+        raise InvalidConfigError(message, field=name)
+    return float(value)
+
+
+def flag(config: Config, name: str, *, default: bool) -> bool:
+    """Return a boolean field."""
+    value = config.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        message = f"config field {name!r} is {value!r}; it must be true or false"
+        raise InvalidConfigError(message, field=name)
+    return value
+
+
+def word(config: Config, name: str, default: str) -> str:
+    """Return a text field."""
+    value = config.get(name, default)
+    if not isinstance(value, str):
+        message = f"config field {name!r} is {value!r}; it must be a string"
+        raise InvalidConfigError(message, field=name)
+    return value
+
+
+def head_dim(config: Config, hidden_size: int, num_heads: int) -> int:
+    """Return the head dimension: given, or hidden size over heads, which must then divide."""
+    if config.get("head_dim") is not None:
+        return integer(config, "head_dim")
+    if hidden_size % num_heads:
+        message = f"hidden_size {hidden_size} is not divisible by num_attention_heads {num_heads} and head_dim is not given"
+        raise InvalidConfigError(message, field="num_attention_heads")
+    return hidden_size // num_heads

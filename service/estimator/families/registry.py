@@ -1,0 +1,72 @@
+"""Which family reads which ``model_type``. A family's module is loaded when it is needed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from importlib import import_module
+
+from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.build import build_decoder
+from service.estimator.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
+
+_FAMILIES = {
+    "gpt2": "gpt2",
+    "llama": "llama",
+    "mistral": "llama",
+    "mixtral": "llama",
+    "qwen2": "llama",
+    "qwen3": "llama",
+}
+"""model_type → module of this package; the function in it has the name of the model_type."""
+
+
+def known_model_types() -> tuple[str, ...]:
+    """Return every ``model_type`` that can be read, sorted."""
+    return tuple(sorted(_FAMILIES))
+
+
+def architecture_from_config(config: Mapping[str, object]) -> Architecture:
+    """Return the architecture of a Hugging Face config.json.
+
+    Raises UnknownModelTypeError, InvalidConfigError for missing or contradictory fields, NotModelledError for a known
+    ``model_type`` with a switch that has no term yet.
+    """
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        message = "config lacks 'model_type', which says how to read it"
+        raise InvalidConfigError(message, field="model_type")
+    if model_type not in _FAMILIES:
+        raise UnknownModelTypeError(model_type, known_model_types())
+    if config.get("quantization_config") is not None:
+        what = "quantization_config (weights that are quantised on disk)"
+        raise NotModelledError(what, field="quantization_config", modelled=["16-bit and fp32 weights"])
+    module = import_module(f"service.estimator.families.{_FAMILIES[model_type]}")
+    read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type)
+    return build_decoder(read(config))
+
+
+def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
+    """Return the architecture of our own specification, as ``Architecture.describe`` writes it."""
+    known = {field.name: field for field in fields(DecoderSpec)}
+    unknown = sorted(set(spec) - set(known))
+    if unknown:
+        message = f"unknown field {unknown[0]!r}; known: {', '.join(known)}"
+        raise InvalidConfigError(message, field=unknown[0])
+    for name, value in spec.items():
+        _check_type(name, value, str(known[name].type))
+    try:
+        return build_decoder(DecoderSpec(**spec))  # type: ignore[arg-type]  # names and types were checked above
+    except TypeError as error:
+        message = f"architecture is incomplete: {str(error).rpartition('missing ')[2]}"
+        raise InvalidConfigError(message, field="architecture") from error
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
+
+
+def _check_type(name: str, value: object, declared: str) -> None:
+    wanted, _, optional = declared.removeprefix("<class '").removesuffix("'>").partition(" | ")
+    if value is None and optional:
+        return
+    if not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted != "bool"):
+        message = f"{name} is {value!r}; it must be of type {wanted}"
+        raise InvalidConfigError(message, field=name)

@@ -1,0 +1,82 @@
+"""Feed-forward layers: gated (SwiGLU) and plain."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from service.estimator.modules.weights import Linear, Weight
+from service.estimator.recording import Recording
+from service.estimator.tape.elementwise import chain, dropout, from_input, gelu_tanh_composed, multiply
+from service.estimator.tape.graph import Tape, Value
+
+ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
+    "silu": from_input,
+    "gelu": from_input,
+    "gelu_new": gelu_tanh_composed,
+    "gelu_pytorch_tanh": from_input,
+}
+"""Activation functions by the name that a config gives them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedFeedForward:
+    """``down(act(gate(x)) * up(x))``."""
+
+    gate: Linear
+    up: Linear
+    down: Linear
+    activation: str
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.gate, self.up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.numel for weight in self.weights())
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller."""
+        tape = run.tape
+        gated = chain(tape, run.linear(self.gate, x, scope), ACTIVATIONS[self.activation])
+        up = run.linear(self.up, x, scope)
+        product = multiply(tape, gated, up)
+        tape.free(gated, up)
+        return chain(tape, product, lambda _, value: run.linear(self.down, value, scope))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedForward:
+    """``down(act(up(x)))`` with dropout on its output."""
+
+    up: Linear
+    down: Linear
+    activation: str
+    dropout: float = 0.0
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.numel for weight in self.weights())
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller."""
+        tape = run.tape
+        hidden = run.linear(self.up, x, scope)
+        activated = chain(tape, hidden, ACTIVATIONS[self.activation])
+        result = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
+        return chain(tape, result, lambda t, y: dropout(t, y, self.dropout))

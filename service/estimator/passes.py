@@ -1,0 +1,228 @@
+"""Walks a model: records one training step or one serving pass on a tape."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture, Block
+from service.estimator.dtypes import DType
+from service.estimator.recording import Extent, Recording
+from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import add, cast, chain, dropout
+from service.estimator.tape.graph import Mode, Parameter, Tape, Value
+from service.estimator.tape.ledger import Category, Point, Section, Storage
+from service.estimator.tape.products import embedding, end_autocast, integers, linear
+from service.estimator.workload import Attention, Cache, Checkpointing, Lora
+
+Highs = dict[Section, tuple[Point, ...]]
+INDEX_BYTES = 8
+"""Token ids, positions and labels are 64-bit integers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPass:
+    """Everything that decides which tensors a training step makes, beside the model, the batch and the sequence."""
+
+    param_dtype: DType
+    autocast: DType | None
+    trains_all: bool
+    lora: Lora | None
+    checkpointing: Checkpointing
+    attention: Attention
+    keeps_logits: bool
+    accumulating: bool
+
+
+def record_training(model: Architecture, how: TrainingPass) -> Highs:
+    """Return the highest points of forward, loss and backward of one micro batch."""
+    tape = Tape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
+    run = Recording(tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=how.attention, lora=how.lora)
+    step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL)
+    ids = integers(tape, sizes.per_token(1))
+    hidden = step.hidden_states(ids)
+    loss = step.loss(hidden, keeps_logits=how.keeps_logits)
+    end_autocast(tape)
+    tape.ledger.enter(Section.LOSS_BACKWARD)
+    step.backward(loss)
+    return tape.ledger.highest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingPass:
+    """Everything that decides which tensors prefill and decode make, beside the model, the batch and the lengths."""
+
+    dtype: DType
+    attention: Attention
+    cache: Cache
+
+
+def record_serving(model: Architecture, how: ServingPass) -> Highs:
+    """Return the highest points of prefill (``s`` = prompt) and of one decode step (``s`` = tokens in the cache).
+
+    A dynamic cache is part of prefill; in decode, and when it is static, the caller counts it.
+    """
+    highs: Highs = {}
+    for section in (Section.PREFILL, Section.DECODE):
+        tape = Tape(section, Mode.INFERENCE)
+        run = Recording(tape, dtype=how.dtype, trains_all=False, attention=how.attention, lora=None)
+        run.cache, run.extent = how.cache, Extent(decoding=section is Section.DECODE)
+        step = _Step(model, run)
+        ids = integers(tape, run.extent.tokens(1))
+        hidden = step.hidden_states(ids)
+        last = sizes.per_sequence(model.vocab_size)
+        tape.free(linear(tape, hidden, step.head_weight(), last, category=Category.LOGITS))
+        highs |= tape.ledger.highest()
+    return highs
+
+
+class _Step:
+    """One pass over the model: the values that outlive a call are its fields."""
+
+    def __init__(self, model: Architecture, run: Recording, *, checkpointed: bool = False) -> None:
+        self.model, self.run, self.tape = model, run, run.tape
+        self.checkpointed = checkpointed
+        self.tables: list[Storage] = []
+        self.logits: Value | None = None
+        self.mask: Storage | None = None
+
+    def hidden_states(self, ids: Value) -> Value:
+        """Record embedding, blocks and final norm."""
+        tape, model, run = self.tape, self.model, self.run
+        x, leftovers = self._embedded(ids)
+        run.table_dtype = x.dtype
+        self._make_tables()
+        x = tape.boundary(x, self._drop_tables)
+        count = model.num_hidden_layers
+        first = x.storage
+        retained = tape.alias(x) if count == 1 else None
+        mark = tape.ledger.mark()
+        for index, (block, times) in enumerate(model.blocks):
+            x = tape.repeat(times, self._runner(block, f"{index}."), x)
+        if first is not None and retained is None:
+            tape.revive(mark, first)
+        y = run.norm(model.final_norm, x, "")
+        tape.free(x, *leftovers)
+        if self.mask is not None and not self.checkpointed:
+            tape.release(self.mask)
+        if first is not None:
+            tape.release(first)
+        return y
+
+    def _embedded(self, ids: Value) -> tuple[Value, list[Value]]:
+        """Return the first hidden state, and what the model's forward still has names for."""
+        tape, model, run = self.tape, self.model, self.run
+        hidden = model.spec.hidden_size
+        tokens = embedding(tape, run.parameter(model.embedding), ids, run.extent.tokens(hidden))
+        if self.checkpointed and run.lora is not None:
+            tape.require_grad(tokens)  # PEFT's enable_input_require_grads, or checkpointed blocks would have no graph
+        positions = integers(tape, run.extent.positions(1))
+        if self.checkpointed and positions.storage is not None:
+            self.tables.append(tape.hold(positions.storage))
+        if model.position_embedding is None:
+            return tokens, [positions]
+        table = run.parameter(model.position_embedding)
+        placed = embedding(tape, table, positions, run.extent.positions(hidden))
+        x = add(tape, tokens, placed)
+        x = chain(tape, x, lambda t, value: dropout(t, value, model.spec.embedding_dropout))
+        return x, [tokens, placed, positions]
+
+    def _make_tables(self) -> None:
+        """Make the rotary tables and the mask that every layer shares."""
+        tape, run, spec = self.tape, self.run, self.model.spec
+        if spec.rotary:
+            elements = run.extent.positions(spec.head_dim * run.table_dtype.bytes_per_element)
+            self.tables += [tape.allocate(Category.ACTIVATIONS, elements) for _ in range(2)]
+        if run.attention is Attention.EAGER:
+            mask = run.extent.mask(run.table_dtype.bytes_per_element)
+            self.mask = tape.allocate(Category.ACTIVATIONS, mask)
+
+    def _runner(self, block: Block, scope: str) -> Callable[[Value], Value]:
+        def run_block(x: Value) -> Value:
+            return _record_block(self.run, block, x, scope)
+
+        if not self.checkpointed:
+            return run_block
+        return lambda x: self.tape.checkpoint(run_block, x)
+
+    def head_weight(self) -> Parameter:
+        """Return the head's table: the embedding's when they are tied."""
+        model = self.model
+        return self.run.parameter(model.embedding if model.tied else next(iter(model.head.weights())))
+
+    def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
+        """Record the head and the cross entropy over shifted labels, in fp32 (ForCausalLMLoss)."""
+        tape, model, run = self.tape, self.model, self.run
+        vocab = run.extent.tokens(model.vocab_size)
+        tape.ledger.enter(Section.LOSS_FORWARD)
+        logits = linear(tape, hidden, self.head_weight(), vocab, category=Category.LOGITS)
+        upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
+        labels, padded = _labels(tape)
+        loss = cross_entropy(tape, upcast, Value(labels, vocab, DType.FP32))
+        tape.free(upcast, hidden)
+        tape.release(labels, padded)
+        if keeps_logits:
+            self.logits = logits
+        else:
+            tape.free(logits)
+        return loss
+
+    def backward(self, loss: Value) -> None:
+        """Record backward from the loss to the embedding."""
+        tape = self.tape
+        assert loss.node is not None  # noqa: S101 - something is trained, so the loss has a graph
+        loss.node.grad = tape.scratch(loss.numel, loss.dtype)
+        tape.run_backward()
+
+    def _drop_tables(self) -> None:
+        self.tape.release(*self.tables)
+        if self.mask is not None and self.checkpointed:
+            self.tape.release(self.mask)
+
+
+def _labels(tape: Tape) -> tuple[Storage, Storage]:
+    """Return the shifted labels and the padded ones that they were cut from: one storage for a single sequence."""
+    shifted = sizes.add(sizes.per_token(INDEX_BYTES), sizes.per_sequence(INDEX_BYTES))
+    padded = sizes.subtract(sizes.per_token(INDEX_BYTES), sizes.per_position(INDEX_BYTES))
+    return tape.allocate(Category.ACTIVATIONS, shifted), tape.allocate(Category.ACTIVATIONS, padded)
+
+
+def cross_entropy(tape: Tape, logits: Value, labels: Value) -> Value:
+    """Return the mean loss: log-softmax keeps its output, the negative log-likelihood its labels.
+
+    After the gradient of the log-softmax is made, the rest of backward begins.
+    """
+    one = sizes.constant(1)
+
+    def log_softmax_backward(_: Storage) -> None:
+        tape.send(logits, tape.allocate(Category.LOGITS, sizes.scale(logits.numel, 4)))
+        tape.ledger.enter(Section.BACKWARD)
+
+    def nll_backward(_: Storage) -> None:
+        tape.send(probabilities, tape.allocate(Category.LOGITS, sizes.scale(logits.numel, 4)))
+
+    probabilities = tape.emit(
+        logits.numel,
+        DType.FP32,
+        inputs=(logits,),
+        saves_output=True,
+        category=Category.LOGITS,
+        backward=log_softmax_backward,
+    )
+    loss = tape.emit(one, DType.FP32, inputs=(probabilities,), saves=(probabilities, labels), backward=nll_backward)
+    tape.free(probabilities)
+    return loss
+
+
+def _record_block(run: Recording, block: Block, x: Value, scope: str) -> Value:
+    """Record one layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+    tape = run.tape
+    normed = run.norm(block.attention_norm, x, scope)
+    mixed = block.attention.record(run, normed, scope)
+    tape.free(normed)
+    middle = add(tape, x, mixed)
+    tape.free(mixed)
+    normed = run.norm(block.feed_forward_norm, middle, scope)
+    fed = block.feed_forward.record(run, normed, scope)
+    tape.free(normed)
+    y = add(tape, middle, fed)
+    tape.free(fed, middle, x)
+    return y

@@ -1,0 +1,138 @@
+"""What a module sees while it is recorded: the tape, its weights, the adapters, and how large a token is."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from service.estimator.dtypes import DType
+from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import add, cast, chain, multiply_scalar
+from service.estimator.tape.graph import Parameter, Tape, Value, bytes_of
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.norms import layer_norm, rms_norm
+from service.estimator.tape.products import linear
+from service.estimator.tape.sizes import Size
+from service.estimator.workload import Attention, Cache, Lora
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How many elements belong to a token, a position, a row and a score in this pass.
+
+    In training and prefill every position is a query; in a decode step only the last one is.
+    """
+
+    decoding: bool = False
+
+    def tokens(self, count: int) -> Size:
+        """Return ``count`` elements per token that is processed."""
+        return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
+
+    def cached(self, count: int) -> Size:
+        """Return ``count`` elements per token that is attended to."""
+        return sizes.per_token(count)
+
+    def scores(self, count: int) -> Size:
+        """Return ``count`` elements per query and key."""
+        return sizes.per_token(count) if self.decoding else sizes.per_score(count)
+
+    def positions(self, count: int) -> Size:
+        """Return ``count`` elements per position that is processed."""
+        return sizes.constant(count) if self.decoding else sizes.per_position(count)
+
+    def mask(self, count: int) -> Size:
+        """Return ``count`` elements per query position and key position of each sequence."""
+        return sizes.per_token(count) if self.decoding else sizes.per_score(count)
+
+
+class Recording:
+    """One pass over a model: makes the parameters, applies linear layers with their adapters, and norms."""
+
+    def __init__(self, tape: Tape, *, dtype: DType, trains_all: bool, attention: Attention, lora: Lora | None) -> None:
+        """Record with weights in ``dtype``; ``trains_all`` says whether the base weights get gradients."""
+        self.tape = tape
+        self.dtype = dtype
+        self.attention = attention
+        self.lora = lora
+        self.extent = Extent()
+        self.table_dtype = dtype
+        self.cache: Cache | None = None
+        self._trains_all = trains_all
+        self._parameters: dict[str, Parameter] = {}
+
+    def parameter(self, weight: Weight, scope: str = "") -> Parameter:
+        """Return the tape's parameter of a weight; ``scope`` tells blocks of different kinds apart."""
+        name = scope + weight.name
+        if name not in self._parameters:
+            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self._trains_all)
+        return self._parameters[name]
+
+    def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
+        """Return the parameters of several weights in order."""
+        return [self.parameter(weight, scope) for weight in weights]
+
+    def norm(self, norm: Norm, x: Value, scope: str, rows: Size | None = None) -> Value:
+        """Return ``x`` normalised over rows (one per token unless given)."""
+        weight, *bias = self.parameters(norm.weights(), scope)
+        rows = self.extent.tokens(1) if rows is None else rows
+        if norm.style == "rms":
+            return rms_norm(self.tape, x, weight, rows)
+        return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
+
+    def linear(self, layer: Linear, x: Value, scope: str, *, category: Category = Category.ACTIVATIONS) -> Value:
+        """Return the layer's output, with its adapter's share when it is a target."""
+        weight, *bias = self.parameters(layer.weights(), scope)
+        out = self.extent.tokens(layer.out_features)
+        result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
+        return self._adapted(layer, x, result, scope) if self.adapts(layer) else result
+
+    def adapts(self, layer: Linear) -> bool:
+        """Tell whether a layer carries an adapter."""
+        if self.lora is None:
+            return False
+        return self.lora.targets is None or layer.target in self.lora.targets
+
+    def _adapted(self, layer: Linear, x: Value, result: Value, scope: str) -> Value:
+        """Add ``B(A(x)) * scaling`` as PEFT does: in the adapters' dtype, then back to the layer's."""
+        tape, lora = self.tape, self.lora
+        assert lora is not None  # noqa: S101 - adapts() was asked first
+        down = self._adapter(f"{scope}{layer.name}.lora_A", lora.rank * layer.in_features, lora.dtype)
+        up = self._adapter(f"{scope}{layer.name}.lora_B", lora.rank * layer.out_features, lora.dtype)
+        source = cast(tape, x, lora.dtype)
+        low = linear(tape, source, down, self.extent.tokens(lora.rank))
+        high = chain(tape, low, lambda t, value: linear(t, value, up, self.extent.tokens(layer.out_features)))
+        scaled = chain(tape, high, multiply_scalar)
+        summed = add(tape, result, scaled)
+        dtype = result.dtype
+        tape.free(scaled, result)
+        adapted = cast(tape, summed, dtype)
+        tape.free(summed, source)
+        return adapted
+
+    def cached(self, key: Value, value: Value, elements: int) -> tuple[Value, Value]:
+        """Return key and value as attention reads them: through the cache when there is one, ``elements`` per token each.
+
+        A dynamic cache concatenates: a new tensor each time, the old one dropped once the new one is there.
+        """
+        if self.cache is None:
+            return key, value
+        numel = self.extent.cached(elements)
+        joined = [self._joined(part, numel) for part in (key, value)]
+        self.tape.free(key, value)
+        return joined[0], joined[1]
+
+    def _joined(self, part: Value, numel: Size) -> Value:
+        """Return the part with what is cached already; the cache itself is counted once, whoever reads it."""
+        tape, size = self.tape, bytes_of(numel, part.dtype)
+        if self.cache is Cache.DYNAMIC and not self.extent.decoding:
+            stored = tape.hold(tape.allocate(Category.KV_CACHE, size))
+        else:
+            if self.cache is Cache.DYNAMIC:
+                tape.release(tape.allocate(Category.TEMPORARIES, size))
+            stored = tape.allocate(Category.TEMPORARIES, sizes.ZERO)
+        return Value(stored, numel, part.dtype)
+
+    def _adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
+        if name not in self._parameters:
+            self._parameters[name] = Parameter(name, numel, dtype, trainable=True)
+        return self._parameters[name]

@@ -1,0 +1,112 @@
+"""What is modelled so far: everything else is refused in words, never guessed."""
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import Layout
+from service.estimator.optimizers import optimizer_named
+from service.estimator.states import Shards
+from service.estimator.workload import (
+    Cache,
+    Checkpointing,
+    Engine,
+    Framework,
+    Loss,
+    Method,
+    Offload,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+)
+
+
+def check_training(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+    """Raise NotModelledError or InvalidInputError for a training workload that has no answer yet."""
+    _only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
+    _only(workload.method, "workload.method", (Method.FULL, Method.LORA))
+    _only(workload.loss, "workload.loss", (Loss.FULL_LOGITS,))
+    _only(workload.activation_checkpointing, "workload.activation_checkpointing", (Checkpointing.NONE, Checkpointing.FULL))
+    optimizer_named(workload.optimizer)
+    if workload.offload != Offload():
+        raise NotModelledError("offload", field="workload.offload", modelled=["none"])
+    if workload.padding_mask:
+        raise NotModelledError("padding_mask: true", field="workload.padding_mask", modelled=["false"])
+    _check_adapters(model, workload)
+    _check_sequence(model, workload.sequence_length)
+    _check_precision(model, workload, layout)
+    _check_layout(model, layout)
+
+
+def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
+    """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
+    _only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
+    _only(workload.quantization, "workload.quantization", (Quantization.NONE,))
+    _only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))
+    _only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
+    if workload.kv_cache_dtype is not workload.weight_dtype:
+        what = f"kv_cache_dtype {workload.kv_cache_dtype.value} beside {workload.weight_dtype.value} weights"
+        raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
+    if workload.cache is Cache.STATIC and model.spec.sliding_window is not None:
+        raise NotModelledError("a static cache of a sliding window", field="workload.cache", modelled=["dynamic"])
+    if workload.num_beams > 1:
+        raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
+    _check_sequence(model, workload.prompt_tokens + workload.output_tokens)
+    _check_layout(model, layout)
+    if layout.zero_stage:
+        message = f"zero_stage is {layout.zero_stage}, but serving has no optimizer to shard; leave it at 0"
+        raise InvalidInputError(message, field="layout.zero_stage")
+
+
+def _only(value: object, field: str, modelled: tuple[object, ...]) -> None:
+    if value not in modelled:
+        name = field.rpartition(".")[2]
+        raise NotModelledError(f"{name} {str(value)!r}", field=field, modelled=[str(word) for word in modelled])
+
+
+def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
+    lora = workload.lora
+    if lora is None:
+        return
+    if lora.variant not in {"lora", "rslora"}:
+        raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=["lora", "rslora"])
+    known = {layer.target for block, _ in model.blocks for layer in block.linears()}
+    missing = [name for name in lora.targets or () if name not in known]
+    if missing:
+        message = f"target_modules names {missing[0]!r}; this model has {', '.join(sorted(known))}"
+        raise InvalidInputError(message, field="workload.lora.target_modules")
+
+
+def _check_sequence(model: Architecture, tokens: int) -> None:
+    spec = model.spec
+    if not spec.rotary and tokens > spec.max_position_embeddings:
+        message = f"{tokens} tokens, but {spec.family} has learned positions for {spec.max_position_embeddings}"
+        raise InvalidInputError(message, field="workload.sequence_length")
+    if spec.sliding_window is not None and tokens > spec.sliding_window:
+        what = f"a sequence of {tokens} tokens beyond the sliding window of {spec.sliding_window}"
+        raise NotModelledError(
+            what, field="workload.sequence_length", modelled=[f"up to {spec.sliding_window} tokens for this model"]
+        )
+
+
+def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+    precision = workload.precision
+    if precision.autocast and model.spec.num_experts:
+        raise NotModelledError("experts under autocast", field="workload.precision", modelled=["bf16", "fp32", "bf16_mixed"])
+    casts = precision.compute_dtype is not precision.param_dtype and not precision.autocast
+    if casts and Shards.of(layout).weights == 1:
+        message = (
+            f"compute_dtype {precision.compute_dtype.value} beside {precision.param_dtype.value} parameters without autocast "
+            "is a cast at gather: use sharding 'fsdp2' or zero_stage 3, or set autocast"
+        )
+        raise InvalidInputError(message, field="workload.precision.compute_dtype")
+
+
+def _check_layout(model: Architecture, layout: Layout) -> None:
+    heads = model.spec.num_attention_heads
+    if heads % layout.tensor_parallel:
+        divisors = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+        message = f"tensor_parallel {layout.tensor_parallel} does not divide {heads} attention heads; possible: {divisors}"
+        raise InvalidInputError(message, field="layout.tensor_parallel")
+    for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"):
+        if getattr(layout, name) > 1:
+            raise NotModelledError(f"{name} {getattr(layout, name)}", field=f"layout.{name}", modelled=["1"])

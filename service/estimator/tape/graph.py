@@ -1,0 +1,365 @@
+"""A recording of one forward and backward pass: storages with reference counts, and the graph that autograd would build.
+
+The rules are PyTorch's, counted on traces of real models: an operation keeps what its backward needs, a Python name keeps a
+tensor until it is rebound, backward visits nodes in reverse order of creation, frees what a node kept once it ran, hands a
+gradient on without copying where the formula is the identity, and adds a second gradient in place unless the first is a view
+or shared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum, auto
+
+from service.estimator.dtypes import DType
+from service.estimator.tape import sizes
+from service.estimator.tape.ledger import Category, Ledger, Section, Storage
+from service.estimator.tape.sizes import Size
+
+Backward = Callable[[Storage], None]
+
+
+class Mode(Enum):
+    """What happens to the tensors that operations keep for backward."""
+
+    INFERENCE = auto()
+    """no graph is built"""
+    RECORDING = auto()
+    """a graph is built and tensors are kept"""
+    DISCARDING = auto()
+    """forward under checkpointing: tensors are counted, not kept"""
+    RECOMPUTING = auto()
+    """the second forward of a checkpointed block: tensors are kept, and it ends when all that were counted are there"""
+
+
+class Parameter:
+    """A weight tensor: ``numel`` elements in ``dtype``; its bytes are states, not part of the tape."""
+
+    __slots__ = ("dtype", "held", "held_is_view", "name", "numel", "pending", "trainable")
+
+    def __init__(self, name: str, numel: int, dtype: DType, *, trainable: bool) -> None:
+        """Start without gradients under way."""
+        self.name = name
+        self.numel = numel
+        self.dtype = dtype
+        self.trainable = trainable
+        self.pending = 0
+        self.held: Storage | None = None
+        self.held_is_view = False
+
+
+class Node:
+    """One differentiable operation: what it kept, how it answers a gradient, and the gradient that waits for it.
+
+    ``consumes``: its backward drops the gradient itself, before it is through.
+    """
+
+    __slots__ = ("backward", "consumes", "grad", "grad_is_view", "saved")
+
+    def __init__(self, saved: list[Storage], backward: Backward, *, consumes: bool = False) -> None:
+        """Start without a gradient."""
+        self.consumes = consumes
+        self.saved = saved
+        self.backward = backward
+        self.grad: Storage | None = None
+        self.grad_is_view = False
+
+
+class Value:
+    """A tensor that a Python name refers to; ``storage`` None means a parameter."""
+
+    __slots__ = ("dtype", "node", "numel", "parameter", "requires_grad", "storage")
+
+    def __init__(self, storage: Storage | None, numel: Size, dtype: DType, node: Node | None = None) -> None:
+        """Refer to a storage, and to the node that made it when it is differentiable."""
+        self.storage = storage
+        self.numel = numel
+        self.dtype = dtype
+        self.node = node
+        self.parameter: Parameter | None = None
+        self.requires_grad = node is not None
+
+
+def value_of(parameter: Parameter) -> Value:
+    """Return the parameter as an input of operations."""
+    value = Value(None, sizes.constant(parameter.numel), parameter.dtype)
+    value.parameter = parameter
+    value.requires_grad = parameter.trainable
+    return value
+
+
+class Segment:
+    """Nodes of one block that stands for ``count`` equal blocks."""
+
+    __slots__ = ("count", "nodes")
+
+    def __init__(self, count: int, nodes: "list[Node | Segment]") -> None:
+        """Stand for ``count`` blocks."""
+        self.count = count
+        self.nodes = nodes
+
+
+def bytes_of(numel: Size, dtype: DType) -> Size:
+    """Return the bytes of so many elements."""
+    return sizes.scale(numel, dtype.bytes_per_element)
+
+
+class Tape:
+    """Records operations; ``accumulating`` means that stored gradients exist already, as in a second micro batch."""
+
+    def __init__(self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False) -> None:
+        """Start an empty recording."""
+        self.ledger = Ledger(section)
+        self.mode = mode
+        self.autocast = autocast
+        self.accumulating = accumulating
+        self.nodes: list[Node | Segment] = []
+        self.copies: dict[str, tuple[Value, int]] = {}
+        self.times = 1
+        self._num_saved = 0
+        self._stop_after: int | None = None
+        self._collected: list[Storage] | None = None
+        self._outbox: list[tuple[Value, Storage, bool]] = []
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a recomputation has everything that backward needs: nothing is allocated any more."""
+        return self._stop_after is not None and self._num_saved >= self._stop_after
+
+    @property
+    def records(self) -> bool:
+        """Whether operations are part of a graph."""
+        return self.mode is not Mode.INFERENCE
+
+    def allocate(self, category: Category, size: Size) -> Storage:
+        """Return a new storage with one reference."""
+        storage = Storage(category, sizes.ZERO if self.stopped else size)
+        self.ledger.add(category, storage.size)
+        return storage
+
+    def scratch(self, numel: Size, dtype: DType) -> Storage:
+        """Return a new temporary storage of so many elements."""
+        return self.allocate(Category.TEMPORARIES, bytes_of(numel, dtype))
+
+    def hold(self, storage: Storage) -> Storage:
+        """Add a reference."""
+        storage.references += 1
+        return storage
+
+    def hold_value(self, value: Value) -> None:
+        """Add a reference to a value's storage."""
+        if value.storage is not None:
+            value.storage.references += 1
+
+    def release(self, *storages: Storage) -> None:
+        """Drop a reference of each; the last one frees."""
+        for storage in storages:
+            storage.references -= 1
+            if storage.references == 0:
+                self.ledger.remove(storage.category, storage.size)
+
+    def free(self, *values: Value) -> None:
+        """Drop the Python names of values."""
+        for value in values:
+            if value.storage is not None:
+                self.release(value.storage)
+
+    def alias(self, value: Value) -> Value:
+        """Return another Python name of the same tensor."""
+        if value.storage is not None:
+            self.hold(value.storage)
+        other = Value(value.storage, value.numel, value.dtype, value.node)
+        other.parameter = value.parameter
+        other.requires_grad = value.requires_grad
+        return other
+
+    def save(self, saved: list[Storage], values: Sequence[Value]) -> None:
+        """Keep tensors for backward, as the mode says."""
+        for value in values:
+            keeps = self.mode is Mode.RECORDING or (self.mode is Mode.RECOMPUTING and not self.stopped)
+            if keeps and value.storage is not None:
+                saved.append(self.hold(value.storage))
+            self._num_saved += 1
+
+    def emit(  # noqa: PLR0913 - the one place where an operation meets the graph
+        self,
+        numel: Size,
+        dtype: DType,
+        *,
+        inputs: Sequence[Value],
+        saves: Sequence[Value] = (),
+        saves_output: bool = False,
+        category: Category = Category.ACTIVATIONS,
+        backward: Backward,
+    ) -> Value:
+        """Return the output of an operation; ``saves`` are kept before its kernel runs, its output after it."""
+        differentiable = self.records and any(value.requires_grad for value in inputs)
+        saved: list[Storage] = []
+        if differentiable:
+            self.save(saved, saves)
+        output = Value(self.allocate(category, bytes_of(numel, dtype)), numel, dtype)
+        if differentiable:
+            if saves_output:
+                self.save(saved, [output])
+            output.node = self.append(Node(saved, backward))
+            output.requires_grad = True
+        for value in inputs:
+            if differentiable and value.parameter is not None and value.requires_grad and self.mode is not Mode.DISCARDING:
+                value.parameter.pending += 1
+        return output
+
+    def append(self, node: Node) -> Node:
+        """Add a node to the graph, unless its block is going to be recomputed."""
+        if self.mode is not Mode.DISCARDING:
+            self.nodes.append(node)
+        return node
+
+    def send(self, target: Value, grad: Storage, *, is_view: bool = False) -> None:
+        """Hand a gradient (and its reference) to whatever made ``target``, once the node that runs has let go of its own."""
+        self._outbox.append((target, grad, is_view))
+
+    def _deliver(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        for target, grad, is_view in outbox:
+            self._arrive(target, grad, is_view=is_view)
+
+    def _arrive(self, target: Value, grad: Storage, *, is_view: bool) -> None:
+        if target.parameter is not None:
+            self._send_to_parameter(target.parameter, grad, is_view=is_view)
+        elif target.node is not None:
+            target.node.grad, target.node.grad_is_view = self._accumulate(
+                target.node.grad, grad, old_is_view=target.node.grad_is_view, new_is_view=is_view
+            )
+        else:
+            self.release(grad)
+
+    def _accumulate(self, old: Storage | None, new: Storage, *, old_is_view: bool, new_is_view: bool) -> tuple[Storage, bool]:
+        if old is None:
+            return new, new_is_view
+        if old.references == 1 and not old_is_view:
+            self.release(new)
+            return old, False
+        result = self.allocate(Category.TEMPORARIES, old.size)
+        self.release(old, new)
+        return result, False
+
+    def _send_to_parameter(self, parameter: Parameter, grad: Storage, *, is_view: bool) -> None:
+        parameter.pending -= 1
+        grad, is_view = self._accumulate(parameter.held, grad, old_is_view=parameter.held_is_view, new_is_view=is_view)
+        parameter.held, parameter.held_is_view = grad, is_view
+        if parameter.pending > 0:
+            return
+        parameter.held = None
+        if self._collected is not None:
+            self._collected.append(grad)
+        elif self.accumulating:
+            self.release(grad)
+        else:
+            self.ledger.convert(grad, parameter.numel)
+
+    @contextmanager
+    def collecting(self) -> Iterator[list[Storage]]:
+        """Keep the gradients of parameters at full size and hand them over, as a sharded unit does."""
+        outer, self._collected = self._collected, []
+        yield self._collected
+        self._collected = outer
+
+    def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
+        """Run ``count`` equal blocks in a row, recording one; a block frees its input at its end.
+
+        The first is recorded apart when its input has no gradient, since then it keeps less.
+        """
+        if count > 1 and self.records and not x.requires_grad:
+            return self._run(count - 1, block, self._run(1, block, x))
+        return self._run(count, block, x)
+
+    def revive(self, mark: int, storage: Storage) -> None:
+        """Count a freed storage as alive since ``mark``: an outer name kept it while repeated blocks rebound theirs."""
+        if storage.references == 0:
+            self.ledger.shift(mark, {storage.category: storage.size}, 1)
+        storage.references += 1
+
+    def _run(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
+        start, mark, before = len(self.nodes), self.ledger.mark(), self.ledger.snapshot()
+        self.times = count
+        y = block(x)
+        self.times = 1
+        if count > 1:
+            self.ledger.shift(mark, self.ledger.growth_since(before), count - 1)
+        segment = Segment(count, self.nodes[start:])
+        del self.nodes[start:]
+        self.nodes.append(segment)
+        return y
+
+    def run_backward(self) -> None:
+        """Visit all nodes in reverse order of creation."""
+        nodes, self.nodes = self.nodes, []
+        self._visit(nodes)
+
+    def _visit(self, nodes: "list[Node | Segment]") -> None:
+        for node in reversed(nodes):
+            if isinstance(node, Segment):
+                mark, before = self.ledger.mark(), self.ledger.snapshot()
+                self._visit(node.nodes)
+                if node.count > 1:
+                    self.ledger.echo(mark, self.ledger.growth_since(before), node.count - 1)
+            elif node.grad is not None:
+                grad, node.grad = node.grad, None
+                node.backward(grad)
+                self.release(*node.saved, *([] if node.consumes else [grad]))
+                self._deliver()
+
+    def boundary(self, x: Value, on_backward: Callable[[], None]) -> Value:
+        """Return ``x`` (its name passes on) with a hook that runs when backward arrives here."""
+        if x.requires_grad:
+            source = Value(None, x.numel, x.dtype, x.node)
+
+            def backward(grad: Storage) -> None:
+                on_backward()
+                self.send(source, self.hold(grad))
+
+            x.node = self.append(Node([], backward))
+        return x
+
+    def require_grad(self, x: Value) -> None:
+        """Make ``x`` a leaf with a gradient: its tensor lives as long as the graph, and its gradient stays."""
+        self.hold_value(x)
+        x.node = self.append(Node([], self._keep))
+        x.requires_grad = True
+
+    def _keep(self, grad: Storage) -> None:
+        self.hold(grad)
+
+    def checkpoint(self, block: Callable[[Value], Value], x: Value) -> Value:
+        """Run a block whose tensors are computed again in backward (non-reentrant); only its input is kept."""
+        if not self.records:
+            return block(x)
+        kept = self.alias(x)
+        self._num_saved = 0
+        self.mode = Mode.DISCARDING
+        y = block(x)
+        num_saved, self.mode = self._num_saved, Mode.RECORDING
+
+        def backward(grad: Storage) -> None:
+            self._recompute(block, kept, grad, num_saved)
+
+        node = Node([kept.storage] if kept.storage is not None else [], backward, consumes=True)
+        self.nodes.append(node)
+        y.node, y.requires_grad = node, True
+        return y
+
+    def _recompute(self, block: Callable[[Value], Value], kept: Value, grad: Storage, num_saved: int) -> None:
+        outer_nodes, outer_copies, self.nodes, self.copies = self.nodes, self.copies, [], {}
+        self.mode, self._num_saved, self._stop_after = Mode.RECOMPUTING, 0, num_saved
+        stub = Node([], lambda _: None)
+        x = self.alias(kept)
+        x.node = stub if kept.requires_grad else None
+        y = block(x)
+        self.mode, self._stop_after = Mode.RECORDING, None
+        self.free(y, *(copy for copy, _ in self.copies.values()))
+        self.copies = outer_copies
+        if y.node is not None:
+            y.node.grad = grad
+        nodes, self.nodes = self.nodes, outer_nodes
+        self._visit(nodes)
+        if stub.grad is not None:
+            self.send(kept, stub.grad, is_view=stub.grad_is_view)

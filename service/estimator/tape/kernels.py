@@ -1,0 +1,112 @@
+"""Attention kernels: what PyTorch's scaled_dot_product_attention keeps and needs, kernel by kernel.
+
+Shapes: query ``b x heads x s x d``, key and value ``b x kv_heads x s x d``.
+"""
+
+from dataclasses import dataclass
+
+from service.estimator.dtypes import DType
+from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import add_scalar, cast, chain, multiply_scalar, softmax
+from service.estimator.tape.graph import Tape, Value
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.products import batched_product, copy_of
+from service.estimator.tape.sizes import Size
+
+RANDOM_STATE_BYTES = 24
+"""Philox seed and offset that flash attention returns, and keeps, even without dropout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heads:
+    """Sizes of one attention: elements of the query, of key and value, rows of the softmax, and its scores."""
+
+    num_heads: int
+    num_kv_heads: int
+    rows: Size
+    scores: Size
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several query heads share a key and value head."""
+        return self.num_heads != self.num_kv_heads
+
+
+def flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
+    """Return flash attention: keeps q, k, v, the output and one fp32 per row; backward accumulates dq in fp32."""
+    lse = Value(
+        tape.allocate(Category.ACTIVATIONS, sizes.add(sizes.scale(heads.rows, 4), sizes.constant(RANDOM_STATE_BYTES))),
+        heads.rows,
+        DType.FP32,
+    )
+
+    def backward(_: Storage) -> None:
+        grads = [tape.scratch(part.numel, part.dtype) for part in (query, key, value)]
+        accumulator = tape.scratch(query.numel, DType.FP32)
+        rows = tape.scratch(heads.rows, DType.FP32)
+        expanded = [tape.scratch(query.numel, query.dtype) for _ in range(2 * heads.grouped)]
+        tape.release(accumulator, rows, *expanded)
+        for part, grad in zip((query, key, value), grads, strict=True):
+            tape.send(part, grad)
+
+    saves = (query, key, value, lse)
+    output = tape.emit(query.numel, query.dtype, inputs=(query, key, value), saves=saves, saves_output=True, backward=backward)
+    tape.free(lse)
+    return output
+
+
+def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
+    """Return memory-efficient attention (key and value with as many heads as the query): keeps what flash keeps."""
+    lse = Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(heads.rows, 4)), heads.rows, DType.FP32)
+
+    def backward(_: Storage) -> None:
+        grads = [tape.scratch(part.numel, part.dtype) for part in (query, key, value)]
+        delta = tape.scratch(heads.rows, DType.FP32)
+        tape.release(delta)
+        for part, grad in zip((query, key, value), grads, strict=True):
+            tape.send(part, grad)
+
+    saves = (query, key, value, lse)
+    output = tape.emit(query.numel, query.dtype, inputs=(query, key, value), saves=saves, saves_output=True, backward=backward)
+    tape.free(lse)
+    return output
+
+
+def repeated(tape: Tape, x: Value, query: Value) -> Value:
+    """Return key or value with as many heads as the query: the same tensor when it has them."""
+    return tape.alias(x) if x.numel == query.numel else copy_of(tape, x, numel=query.numel)
+
+
+def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> Value:
+    """Return attention as the model code writes it, a causal mask added; ``upcast`` computes the softmax in fp32."""
+    keys, values = repeated(tape, key, query), repeated(tape, value, query)
+    weights = chain(tape, batched_product(tape, query, keys, heads.scores), multiply_scalar)
+    weights = chain(tape, weights, add_scalar)
+    source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
+    probabilities = chain(tape, source, softmax)
+    tape.free(weights)
+    weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype))
+    mixed = batched_product(tape, weights, values, query.numel)
+    output = chain(tape, mixed, copy_of)
+    tape.free(weights, keys, values)
+    return output
+
+
+def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
+    """Return SDPA's math kernel: both sides scaled, scores in fp32 for 16-bit input, a causal mask added."""
+    upcast = query.dtype is not DType.FP32
+    parts = (
+        [cast(tape, part, DType.FP32) for part in (query, key, value)]
+        if upcast
+        else [tape.alias(p) for p in (query, key, value)]
+    )
+    keys, values = repeated(tape, parts[1], parts[0]), repeated(tape, parts[2], parts[0])
+    scaled_query = multiply_scalar(tape, parts[0])
+    scaled_key = multiply_scalar(tape, keys)
+    weights = batched_product(tape, scaled_query, scaled_key, heads.scores)
+    tape.free(scaled_query, scaled_key)
+    probabilities = chain(tape, chain(tape, weights, add_scalar), softmax)
+    mixed = batched_product(tape, probabilities, values, query.numel)
+    output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
+    tape.free(probabilities, keys, values, *parts)
+    return chain(tape, output, copy_of)

@@ -1,0 +1,155 @@
+"""The ledger of a tape: what is alive, by category, and the points at which it could be at its highest."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.estimator.tape import sizes
+from service.estimator.tape.sizes import Size
+
+
+class Category(StrEnum):
+    """The component that a storage belongs to; ``GRADIENTS`` counts elements, all others count bytes."""
+
+    ACTIVATIONS = "activations"
+    LOGITS = "logits"
+    GRADIENTS = "gradients"
+    GATHERED_WEIGHTS = "gathered_weights"
+    COMMUNICATION = "communication_buffers"
+    KV_CACHE = "kv_cache"
+    TEMPORARIES = "temporaries"
+
+
+class Section(StrEnum):
+    """Parts of a pass; the instants and phases of an answer are maxima over them."""
+
+    FORWARD = "forward"
+    LOSS_FORWARD = "loss_forward"
+    LOSS_BACKWARD = "loss_backward"
+    BACKWARD = "backward"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class Storage:
+    """One block of memory with a reference count; ``size`` is in bytes."""
+
+    __slots__ = ("category", "references", "size")
+
+    def __init__(self, category: Category, size: Size) -> None:
+        """Start with one reference."""
+        self.category = category
+        self.size = size
+        self.references = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is alive at one moment: ``live`` by category, ``bytes`` without gradients, ``gradients`` in elements."""
+
+    live: tuple[tuple[Category, Size], ...]
+    bytes: Size
+    gradients: int
+
+    def covers(self, other: "Point") -> bool:
+        """Tell whether this point is at least as high as another for every batch, sequence and price of a gradient."""
+        return self.gradients >= other.gradients and sizes.covers(self.bytes, other.bytes)
+
+
+Live = dict[Category, Size]
+
+
+class Ledger:
+    """Counts live bytes; a point is taken where memory stops rising."""
+
+    __slots__ = ("_rising", "live", "points", "section")
+
+    def __init__(self, section: Section) -> None:
+        """Start empty in a section."""
+        self.section = section
+        self.live: Live = {}
+        self.points: dict[Section, list[Live]] = {section: []}
+        self._rising = False
+
+    def enter(self, section: Section) -> None:
+        """Go on in another section."""
+        self._take()
+        self.section = section
+        self.points.setdefault(section, [])
+
+    def add(self, category: Category, size: Size) -> None:
+        """Count a new storage."""
+        self.live[category] = sizes.add(self.live.get(category, sizes.ZERO), size)
+        self._rising = True
+
+    def remove(self, category: Category, size: Size) -> None:
+        """Count a storage out, after taking a point if memory was rising."""
+        self._take()
+        self.live[category] = sizes.subtract(self.live.get(category, sizes.ZERO), size)
+
+    def convert(self, storage: Storage, gradient_elements: int) -> None:
+        """Turn a storage into a stored gradient of so many elements; nothing is allocated."""
+        self.remove(storage.category, storage.size)
+        self.live[Category.GRADIENTS] = sizes.add(
+            self.live.get(Category.GRADIENTS, sizes.ZERO), sizes.constant(gradient_elements)
+        )
+
+    def mark(self) -> int:
+        """Return how many points the section has, for ``shift`` and ``echo``."""
+        self._take()
+        return len(self.points[self.section])
+
+    def snapshot(self) -> Live:
+        """Return what is alive now."""
+        self._take()
+        return dict(self.live)
+
+    def growth_since(self, before: Live) -> Live:
+        """Return what has been added since a snapshot."""
+        return {key: sizes.subtract(size, before.get(key, sizes.ZERO)) for key, size in self.live.items()}
+
+    def shift(self, mark: int, growth: Live, factor: int) -> None:
+        """Raise the points since ``mark`` and what is alive by ``factor`` times ``growth``."""
+        self._take()
+        points = self.points[self.section]
+        points[mark:] = [_raised(point, growth, factor) for point in points[mark:]]
+        self.live = _raised(self.live, growth, factor)
+
+    def echo(self, mark: int, growth: Live, factor: int) -> None:
+        """Repeat the points since ``mark``, raised by ``factor`` times ``growth``, and raise what is alive."""
+        self._take()
+        points = self.points[self.section]
+        points.extend([_raised(point, growth, factor) for point in points[mark:]])
+        self.live = _raised(self.live, growth, factor)
+
+    def _take(self) -> None:
+        if self._rising:
+            self.points[self.section].append(dict(self.live))
+            self._rising = False
+
+    def highest(self) -> dict[Section, tuple[Point, ...]]:
+        """Return, per section, the points that no other point covers."""
+        self._take()
+        return {section: _frontier(points) for section, points in self.points.items()}
+
+
+def _raised(live: Live, growth: Live, factor: int) -> Live:
+    raised = dict(live)
+    for key, size in growth.items():
+        if size != sizes.ZERO:
+            raised[key] = sizes.add(raised.get(key, sizes.ZERO), sizes.scale(size, factor))
+    return raised
+
+
+def _point(live: Live) -> Point:
+    kept = tuple((key, size) for key, size in live.items() if size != sizes.ZERO)
+    gradients = live.get(Category.GRADIENTS, sizes.ZERO)[0]
+    return Point(kept, sizes.total(size for key, size in kept if key is not Category.GRADIENTS), gradients)
+
+
+def _frontier(lives: list[Live]) -> tuple[Point, ...]:
+    kept: list[Point] = []
+    points = sorted((_point(live) for live in lives), key=lambda point: sum(point.bytes), reverse=True)
+    for point in points:
+        if not any(other.covers(point) for other in kept):
+            kept.append(point)
+    return tuple(kept)

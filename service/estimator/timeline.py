@@ -1,0 +1,146 @@
+"""Walks the training step: what is allocated at the worst moment of each instant, by component."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.gathering import bucket_bytes, gathered
+from service.estimator.layout import Layout
+from service.estimator.passes import Highs, TrainingPass, record_training
+from service.estimator.states import Shards, TrainStates, train_states, trained_parameters
+from service.estimator.tape import sizes
+from service.estimator.tape.ledger import Category, Point, Section
+from service.estimator.units import ceil_div
+from service.estimator.workload import Method, TrainWorkload
+
+Parts = dict[str, int]
+Recorder = Callable[[Architecture, TrainingPass], Highs]
+
+_INSTANTS = {
+    "forward": (Section.FORWARD,),
+    "loss": (Section.LOSS_FORWARD, Section.LOSS_BACKWARD),
+    "backward": (Section.BACKWARD,),
+}
+_PHASES = {
+    "forward_pass": (Section.FORWARD, Section.LOSS_FORWARD),
+    "backward_pass": (Section.LOSS_BACKWARD, Section.BACKWARD),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The highest moment of an instant: allocated bytes, and the parts that they are made of."""
+
+    name: str
+    allocated_bytes: int
+    parts: Parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """All moments of one step on one rank; ``phases`` count the loss in both passes, as a profiler does."""
+
+    moments: tuple[Moment, ...]
+    phases: tuple[tuple[str, int], ...]
+    steady_bytes: int
+    states: TrainStates
+    highs: Highs
+
+    @property
+    def peak(self) -> Moment:
+        """The deciding moment; the earlier one of two equal ones."""
+        return max(self.moments, key=lambda moment: moment.allocated_bytes)
+
+
+def training_pass(workload: TrainWorkload) -> TrainingPass:
+    """Return the part of a workload that decides which tensors a micro batch makes."""
+    precision = workload.precision
+    in_main_buffer = precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
+    return TrainingPass(
+        param_dtype=precision.param_dtype if precision.autocast else precision.compute_dtype,
+        autocast=precision.compute_dtype if precision.autocast else None,
+        trains_all=workload.method is Method.FULL,
+        lora=workload.lora,
+        checkpointing=workload.activation_checkpointing,
+        attention=workload.attention,
+        keeps_logits=workload.keeps_logits,
+        accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer,
+    )
+
+
+def train_timeline(
+    model: Architecture, workload: TrainWorkload, layout: Layout, record: Recorder = record_training
+) -> Timeline:
+    """Return the timeline of one rank in the steady state."""
+    states = train_states(model, workload, layout)
+    highs = record(model, training_pass(workload))
+    walk = _Walk(model, workload, layout, states)
+    sections = {section: walk.highest(section, points) for section, points in highs.items()}
+    moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]
+    for name, members in _INSTANTS.items():
+        bytes_, parts = max((sections[member] for member in members), key=lambda pair: pair[0])
+        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=parts))
+    step = walk.step()
+    moments.append(Moment(name="optimizer_step", allocated_bytes=sum(step.values()), parts=step))
+    phases = [(name, max(sections[member][0] for member in members)) for name, members in _PHASES.items()]
+    return Timeline(
+        moments=tuple(moments),
+        phases=(*phases, ("optimizer_step", sum(step.values()))),
+        steady_bytes=states.resident + walk.buckets,
+        states=states,
+        highs=highs,
+    )
+
+
+class _Walk:
+    """One rank's step: prices the points of a recording and adds what lives outside of it."""
+
+    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout, states: TrainStates) -> None:
+        self.model, self.workload, self.layout, self.states = model, workload, layout, states
+        self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
+        trained = trained_parameters(model, workload)
+        self.grad_bytes, self.shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
+        self.buckets = bucket_bytes(model, layout, trained=trained.trained, grad_bytes=self.grad_bytes)
+        accumulates = workload.gradient_accumulation_steps > 1
+        self.standing_gradients = states.persistent_main_gradients + states.gradients * accumulates
+
+    def loaded(self) -> Parts:
+        """Return the parts after loading."""
+        return {"weights": self.states.weights + self.states.buffers}
+
+    def resident(self) -> Parts:
+        """Return the parts that live from step to step, adapters with the weights' own name."""
+        states = self.states
+        return {
+            "weights": states.weights + states.buffers,
+            "adapters": states.adapters,
+            "master_weights": states.master_weights,
+            "optimizer_states": states.optimizer_states,
+            "gradients": self.standing_gradients,
+            "communication_buffers": self.buckets,
+        }
+
+    def highest(self, section: Section, points: tuple[Point, ...]) -> tuple[int, Parts]:
+        """Return the bytes and parts of a section's highest point."""
+        parts = self.resident()
+        trains_all = self.workload.method is Method.FULL
+        extra = gathered(self.model, self.workload.precision, self.layout, section, trains_all=trains_all)
+        parts["gathered_weights"] = extra.weights
+        parts["communication_buffers"] += extra.buffers
+        if points:
+            best = max(points, key=self._price)
+            for category, size in best.live:
+                if category is not Category.GRADIENTS:
+                    parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(size, self.values)
+            parts["gradients"] += ceil_div(best.gradients * self.grad_bytes, self.shards.gradients)
+        return sum(parts.values()), parts
+
+    def _price(self, point: Point) -> int:
+        return sizes.evaluate(point.bytes, self.values) + point.gradients * self.grad_bytes // self.shards.gradients
+
+    def step(self) -> Parts:
+        """Return the parts at the optimizer's step."""
+        states, parts = self.states, self.resident()
+        parts["gradients"] = states.gradients + states.persistent_main_gradients + states.step_main_gradients
+        parts["temporaries"] = states.step_temporaries
+        return parts

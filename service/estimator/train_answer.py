@@ -1,0 +1,65 @@
+"""The answer to a training question: corrected moments, components of the peak, checkpoint, warnings."""
+
+from service.estimator.answer import Draft
+from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
+from service.estimator.explain import training_components
+from service.estimator.layout import Layout
+from service.estimator.optimizers import optimizer_named
+from service.estimator.result import CheckpointBytes, Instant
+from service.estimator.states import trained_parameters
+from service.estimator.timeline import Moment, Timeline
+from service.estimator.workload import TrainWorkload
+
+
+def explain_training(
+    model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline, corrections: Corrections | None
+) -> Draft:
+    """Return the answer of one rank's timeline, with what was measured added to its instants."""
+    tokens = workload.micro_batch_size * workload.sequence_length
+    moments = [_corrected(moment, corrections, tokens) for moment in timeline.moments]
+    peak = max(moments, key=lambda moment: moment.allocated_bytes)
+    return Draft(
+        num_gpus=layout.num_gpus,
+        instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
+        peak=Instant(peak.name, peak.allocated_bytes),
+        steady_bytes=timeline.steady_bytes,
+        components=tuple(training_components(model, workload, layout, peak.parts)),
+        phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
+        checkpoint=_checkpoint(model, workload),
+        warnings=_warnings(workload, layout),
+    )
+
+
+def _corrected(moment: Moment, corrections: Corrections | None, tokens: int) -> Moment:
+    """Return the moment with its correction counted under activations, which cannot fall below nothing."""
+    correction = corrections.instants.get(moment.name) if corrections is not None else None
+    if correction is None:
+        return moment
+    kept = moment.parts.get("activations", 0)
+    added = max(correction.at(tokens), -kept)
+    return Moment(
+        name=moment.name,
+        allocated_bytes=moment.allocated_bytes + added,
+        parts=moment.parts | {"activations": kept + added},
+    )
+
+
+def _checkpoint(model: Architecture, workload: TrainWorkload) -> CheckpointBytes:
+    """Return what a checkpoint of the whole job holds: the trained weights, the optimizer's states and master copies."""
+    trained = trained_parameters(model, workload)
+    precision = workload.precision
+    master = precision.master_dtype.bytes_per_element if precision.master_dtype is not None and workload.lora is None else 0
+    states = optimizer_named(workload.optimizer).num_states * trained.optimizer_dtype.bytes_per_element
+    return CheckpointBytes(
+        weights=trained.trained * trained.trained_dtype.bytes_per_element, optimizer=trained.trained * (states + master)
+    )
+
+
+def _warnings(workload: TrainWorkload, layout: Layout) -> tuple[str, ...]:
+    warnings = []
+    if layout.zero_stage and layout.shards == 1:
+        warnings.append(f"zero_stage {layout.zero_stage} has no effect on one data-parallel rank")
+    if workload.gradient_clipping:
+        warnings.append("gradient_clipping adds nothing to the peak: its norms are a few bytes per tensor")
+    return tuple(warnings)
