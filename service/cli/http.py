@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -48,9 +48,9 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
 
 def _check_url(url: str) -> None:
     try:
-        parsed = httpx.URL(url)
-        fits = parsed.scheme in {"http", "https"} and parsed.host.strip("[") != ""
-    except httpx.InvalidURL:
+        parsed = urlsplit(url)
+        fits = parsed.scheme in {"http", "https"} and bool(parsed.hostname) and (parsed.port or 1) > 0
+    except ValueError:
         fits = False
     if not fits:
         message = f"{url!r} is no address of a server; it must be like {DEFAULT_SERVER}"

@@ -38,7 +38,9 @@ class Kept:
 def signals_held() -> Iterator[None]:
     """Hold the signals that stop, and those that tell of a child's end, for whoever waits for them."""
     held = STOP_SIGNALS | {signal.SIGCHLD}
-    # Without a handler the kernel would drop SIGCHLD, and a shell's `nohup` or `&` may have SIGINT and SIGHUP ignored.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # nohup wants it that way. A background job's ignored SIGINT is only about the terminal's Ctrl-C, so it is heard.
+        held -= {signal.SIGHUP}
     handlers = {number: signal.signal(number, _take_note) for number in held}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
     try:
@@ -133,4 +135,4 @@ def _revive(entry: Kept, now: float, log: Log) -> None:
 
 
 def _take_note(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing: the signal is waited for, this only keeps it from being ignored or from ending the process."""
+    """Do nothing: the signal is waited for; this keeps it from being ignored or from ending the process."""

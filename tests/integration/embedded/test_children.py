@@ -188,6 +188,29 @@ def test_signals_are_as_before_afterwards() -> None:
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
 
 
+def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path, interrupter: list[threading.Thread]) -> None:
+    """Under nohup the terminal's end is no reason to stop; SIGTERM still is."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    child = build_child(tmp_path, _SLEEP)
+
+    def hang_up_then_stop() -> None:
+        first = _pid(child)
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(first, signal.SIGKILL)
+        eventually(lambda: _pid(child) not in {0, first})
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        with signals_held(), kept([child], SILENT) as entries:
+            interrupter.append(threading.Thread(target=hang_up_then_stop))
+            interrupter[0].start()
+            supervise(entries, SILENT)
+
+            assert entries[0].deaths == 1
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_pauses_grow_to_a_limit() -> None:
     """Each death in a row doubles the pause, and no number of deaths exceeds the limit."""
     pauses = [pause_after(deaths) for deaths in (1, 2, 3, 100_000)]

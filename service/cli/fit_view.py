@@ -1,0 +1,113 @@
+"""A fit answer on a terminal: the verdict in one line, what it is made of, what would help, what was assumed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from service.cli.tables import console, show_bytes, table
+
+Document = Mapping[str, Any]
+VERDICTS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit"}
+_STYLES = {"fits": "bold green", "tight": "bold yellow", "does_not_fit": "bold red"}
+
+
+def show_fit(subject: str, answer: Document) -> None:
+    """Print the answer about ``subject``, which says the model and the GPU."""
+    screen = console()
+    verdict = answer["verdict"]
+    screen.print(f"{subject}: [{_STYLES[verdict]}]{VERDICTS[verdict]}[/]", soft_wrap=True)
+    screen.print(_balance(answer), soft_wrap=True)
+    for part in _tables(answer):
+        screen.print(part)
+    for line in _lines(answer):
+        screen.print(line, markup=False)
+
+
+def words_of_change(change: Document) -> str:
+    """Return a change as the words of the contract: ``workload.method = lora, layout.data_parallel = 2``."""
+    return ", ".join(f"{name} = {value}" for name, value in _flat(change, ""))
+
+
+def _flat(change: Document, prefix: str) -> Iterator[tuple[str, object]]:
+    for name, value in change.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def _balance(answer: Document) -> str:
+    per_gpu = answer["per_gpu"]
+    low, high = per_gpu["intervals"]["device"]
+    level = per_gpu["intervals"]["level"]
+    left, missing = answer["headroom_bytes"], answer["deficit_bytes"]
+    balance = f"{show_bytes(missing)} too much" if missing else f"{show_bytes(left)} left"
+    need = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
+    return (
+        f"{need}, of {show_bytes(answer['usable_bytes'])} usable: "
+        f"{balance} ({level:.0%} between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"
+    )
+
+
+def _tables(answer: Document) -> Iterator[RenderableType]:
+    per_gpu = answer["per_gpu"]
+    yield _components(per_gpu)
+    rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in per_gpu["instants"]]
+    rows.append(("between steps", show_bytes(per_gpu["steady_bytes"])))
+    yield table("", ("instant", "allocated"), rows, right=("allocated",))
+    if answer["remedies"]:
+        yield _remedies(answer)
+    if answer["rules_of_thumb"]:
+        yield _rules(answer)
+
+
+def _components(per_gpu: Document) -> Table:
+    total = per_gpu["device_bytes"]
+    rows = [
+        (part["name"], show_bytes(part["bytes"]), f"{part['bytes'] / total:.1%}", part["basis"], part["formula"])
+        for part in per_gpu["components"]
+    ]
+    made = table("", ("component", "bytes", "share", "basis", "how"), rows, right=("bytes", "share"))
+    made.add_section()
+    made.add_row("allocated at the peak", show_bytes(per_gpu["allocated_bytes"]))
+    made.add_row("reserved", show_bytes(per_gpu["reserved_bytes"]))
+    made.add_row("device", show_bytes(total))
+    return made
+
+
+def _remedies(answer: Document) -> Table:
+    rows = [
+        (
+            words_of_change(remedy["change"]),
+            show_bytes(remedy["saves_bytes"]),
+            VERDICTS[remedy["verdict"]],
+            f"x{remedy['slowdown']:.2f}",
+        )
+        for remedy in answer["remedies"]
+    ]
+    return table("what would help", ("change", "saves", "then it", "time"), rows, right=("saves", "time"))
+
+
+def _rules(answer: Document) -> Table:
+    rows = [
+        (rule["name"], show_bytes(rule["bytes"]), f"{rule['off_by']:+.0%}", rule["why"]) for rule in answer["rules_of_thumb"]
+    ]
+    return table("rules of thumb", ("rule", "says", "off by", "why"), rows, right=("says", "off by"))
+
+
+def _lines(answer: Document) -> Iterator[str]:
+    if (serving := answer["serving"]) is not None:
+        yield f"cache: {serving['kv_bytes_per_token']:,} bytes per token, {show_bytes(serving['kv_cache_bytes'])} in all"
+    if (throughput := answer["throughput"]) is not None:
+        speed = f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} tokens/s"
+        yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']} bound)"
+    if (files := answer["checkpoint_bytes"]) is not None:
+        yield f"a checkpoint takes {show_bytes(files['total'])}, of which weights {show_bytes(files['weights'])}"
+    if answer["calibration"] is not None:
+        yield f"rests on calibration {answer['calibration']}"
+    if answer["assumptions"]:
+        yield f"assumed: {', '.join(answer['assumptions'])}"
+    yield from (f"warning: {text}" for text in answer["warnings"])
