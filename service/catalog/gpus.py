@@ -1,0 +1,123 @@
+"""The GPU catalogue: memory, speed and links of what people ask about first, each figure with its source."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from service.errors import UnknownGpuError
+from service.estimator.device import Device
+
+_DATA = Path(__file__).with_name("gpus.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigProfile:
+    """A slice that MIG can cut: how many fit on one GPU, and how many eighths of its memory each takes."""
+
+    name: str
+    max_instances: int
+    memory_eighths: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEntry:
+    """One SKU; ``capacity_bytes`` is NVML's total, ``usable_bytes`` what cudaMemGetInfo calls total.
+
+    FLOP/s are dense. Link rates count both directions together, as vendors do; NVLink stands for any GPU-to-GPU fabric.
+    Where logs of several drivers differ, ``usable_bytes`` is the smallest: an answer must hold under each of them.
+    """
+
+    name: str
+    vendor: str
+    family: str
+    aliases: Mapping[str, tuple[str, ...]]
+    capacity_bytes: int
+    usable_bytes: int
+    bandwidth_bytes_per_second: int
+    peak_flops: Mapping[str, int]
+    nvlink_bytes_per_second: int | None
+    pcie_bytes_per_second: int
+    mig_profiles: tuple[MigProfile, ...]
+    sources: Mapping[str, str]
+
+    @property
+    def link_bytes_per_second(self) -> int:
+        """Bytes per second to another GPU of the same node: over NVLink where there is one, else over PCIe."""
+        return self.nvlink_bytes_per_second or self.pcie_bytes_per_second
+
+    def names(self) -> frozenset[str]:
+        """Return every name that means this SKU, among them names that mean others as well."""
+        return frozenset({self.name, self.family, *(alias for group in self.aliases.values() for alias in group)})
+
+    def device(self) -> Device:
+        """Return the GPU as the estimator sees it."""
+        return Device(
+            name=self.name,
+            vendor=self.vendor,
+            capacity_bytes=self.capacity_bytes,
+            usable_bytes=self.usable_bytes,
+            bandwidth_bytes_per_second=self.bandwidth_bytes_per_second,
+            peak_flops=self.peak_flops,
+            link_bytes_per_second=self.link_bytes_per_second,
+        )
+
+
+@cache
+def list_gpus() -> tuple[GpuEntry, ...]:
+    """Return the whole catalogue, oldest generation first."""
+    return tuple(_entry(raw) for raw in json.loads(_DATA.read_bytes()))
+
+
+def resolve_gpu(name: str, *, field: str = "gpu") -> GpuEntry:
+    """Return the one SKU that ``name`` means; refuse a name that none or several have."""
+    found = entries_named(name)
+    if len(found) == 1:
+        return found[0]
+    message = _ambiguous(name, found) if found else _unknown(name)
+    raise UnknownGpuError(message, errors=[{"field": field, "message": message}])
+
+
+def entries_named(name: str) -> tuple[GpuEntry, ...]:
+    """Return every SKU that ``name`` may mean: several for a family or a shared alias, none when it is unknown."""
+    return _by_name().get(_normal(name), ())
+
+
+def gpus_of_family(family: str) -> tuple[GpuEntry, ...]:
+    """Return the SKUs of a family such as ``A100``; none when there is no such family."""
+    return tuple(entry for entry in list_gpus() if _normal(entry.family) == _normal(family))
+
+
+@cache
+def _by_name() -> Mapping[str, tuple[GpuEntry, ...]]:
+    found: dict[str, tuple[GpuEntry, ...]] = {}
+    for entry in list_gpus():
+        for name in {_normal(name) for name in entry.names()}:
+            found[name] = (*found.get(name, ()), entry)
+    # A SKU's own name is never ambiguous, whatever others call it.
+    return found | {_normal(entry.name): (entry,) for entry in list_gpus()}
+
+
+def _normal(name: str) -> str:
+    """Spell a name in one way: Slurm writes ``nvidia_a100-sxm4-80gb``, feature discovery ``NVIDIA-A100-SXM4-80GB``."""
+    return name.casefold().replace("_", "-").replace(" ", "-")
+
+
+def _ambiguous(name: str, found: tuple[GpuEntry, ...]) -> str:
+    return f"GPU {name!r} is ambiguous: say {' or '.join(entry.name for entry in found)}."
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(_normal(name), list(_by_name()), n=3, cutoff=0.7)
+    nearest = dict.fromkeys(entry.name for match in near for entry in _by_name()[match])
+    hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"Known: {', '.join(entry.name for entry in list_gpus())}."
+    return f"GPU {name!r} is not in the catalogue. {hint}"
+
+
+def _entry(raw: dict[str, Any]) -> GpuEntry:
+    aliases = {system: tuple(names) for system, names in raw.pop("aliases").items()}
+    profiles = tuple(MigProfile(**profile) for profile in raw.pop("mig_profiles"))
+    return GpuEntry(aliases=aliases, mig_profiles=profiles, **raw)

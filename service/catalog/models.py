@@ -1,0 +1,107 @@
+"""The catalogue of well-known models: config.json files by name, read one at a time."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from service.errors import UnknownModelError
+from service.estimator.architecture import Architecture
+from service.estimator.errors import EstimatorError, NotModelledError, UnknownModelTypeError
+from service.estimator.families.registry import architecture_from_config
+
+_INDEX = Path(__file__).with_name("models.json")
+_CONFIGS = Path(__file__).with_name("configs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """A model of the catalogue; ``aliases`` are names on the Hugging Face hub whose config.json has the same shape."""
+
+    name: str
+    model_type: str
+    aliases: tuple[str, ...]
+
+    @property
+    def supported(self) -> bool:
+        """Whether the estimator can read it; every config is tried once and the answer kept."""
+        return _is_supported(self.name)
+
+
+@cache
+def list_models() -> tuple[ModelEntry, ...]:
+    """Return the whole catalogue by name; no config is read for it."""
+    index: dict[str, dict[str, Any]] = json.loads(_INDEX.read_bytes())
+    return tuple(
+        ModelEntry(name=name, model_type=raw["model_type"], aliases=tuple(raw["aliases"])) for name, raw in index.items()
+    )
+
+
+@cache
+def model_names() -> frozenset[str]:
+    """Return every name and alias: no stored model may take one of these."""
+    return frozenset(_by_name())
+
+
+def find_model(name: str) -> ModelEntry | None:
+    """Return the entry with this name or alias; ``None`` when the catalogue has none."""
+    return _by_name().get(name) or _by_folded_name().get(name.casefold())
+
+
+def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
+    """Return the entry with this name or alias; refuse an unknown one with the nearest names."""
+    entry = find_model(name)
+    if entry is None:
+        near = get_close_matches(name.casefold(), list(_by_folded_name()), n=3)
+        names = dict.fromkeys(_by_folded_name()[match].name for match in near)
+        hint = f" Did you mean {' or '.join(names)}?" if names else ""
+        message = f"Model {name!r} is not in the catalogue.{hint}"
+        raise UnknownModelError(message, errors=[{"field": field, "message": message}])
+    return entry
+
+
+def load_config(entry: ModelEntry) -> Mapping[str, object]:
+    """Return the model's config.json; no other is read."""
+    config: dict[str, object] = json.loads((_CONFIGS / f"{entry.name}.json").read_bytes())
+    return config
+
+
+def load_architecture(entry: ModelEntry) -> Architecture:
+    """Return the model's architecture; refuse in words a model that the estimator cannot read yet."""
+    try:
+        return _architecture(entry.name)
+    except UnknownModelTypeError as error:
+        what = f"catalogue model {entry.name!r} (model_type {error.model_type!r})"
+        raise NotModelledError(what, field="model", modelled=error.known) from error
+
+
+def supported_names() -> tuple[str, ...]:
+    """Return the names of the models that the estimator can read."""
+    return tuple(entry.name for entry in list_models() if entry.supported)
+
+
+@cache
+def _architecture(name: str) -> Architecture:
+    return architecture_from_config(load_config(_by_name()[name]))
+
+
+@cache
+def _is_supported(name: str) -> bool:
+    try:
+        _architecture(name)
+    except EstimatorError:
+        return False
+    return True
+
+
+@cache
+def _by_name() -> Mapping[str, ModelEntry]:
+    return {name: entry for entry in list_models() for name in (*entry.aliases, entry.name)}
+
+
+@cache
+def _by_folded_name() -> Mapping[str, ModelEntry]:
+    return {name.casefold(): entry for name, entry in _by_name().items()}

@@ -1,0 +1,140 @@
+"""The GPU catalogue: complete, sourced, and found under the names that others use."""
+
+from dataclasses import fields
+
+import pytest
+
+from service.catalog.gpus import GpuEntry, entries_named, gpus_of_family, list_gpus, resolve_gpu
+from service.errors import UnknownGpuError
+from service.estimator.units import GIB, MIB
+
+ASKED_FIRST = {
+    *("V100", "T4", "A10G", "A100", "L4", "L40S", "RTX 3090", "RTX 4090", "RTX 5090", "RTX A6000"),
+    *("H100", "H200", "H20", "B200", "GB200", "MI300X"),
+}
+DESCRIPTIVE = {"name", "vendor", "family", "aliases", "sources"}
+SKUS = pytest.mark.parametrize("entry", list_gpus(), ids=lambda entry: entry.name)
+
+
+def test_has_every_family_that_people_ask_about_first() -> None:
+    """No family is missing and no name is used twice."""
+    names = [entry.name for entry in list_gpus()]
+
+    assert {entry.family for entry in list_gpus()} == ASKED_FIRST
+    assert len(set(names)) == len(names)
+
+
+@SKUS
+def test_every_figure_has_a_source(entry: GpuEntry) -> None:
+    """A figure without a source is refused, and so is a source without a figure."""
+    figures = {field.name for field in fields(entry)} - DESCRIPTIVE
+    given = {name for name in figures if getattr(entry, name)}
+
+    assert set(entry.sources) == given
+    assert all(len(source) > 20 for source in entry.sources.values())
+
+
+@SKUS
+def test_figures_are_plausible(entry: GpuEntry) -> None:
+    """A process can allocate less than NVML's total but over nine tenths of it; wider formats are never faster."""
+    flops = entry.peak_flops
+
+    assert 0.9 * entry.capacity_bytes < entry.usable_bytes <= entry.capacity_bytes
+    assert entry.capacity_bytes % MIB == 0
+    assert 10**11 < entry.bandwidth_bytes_per_second < 10**13
+    by_width = [flops[name] for name in ("fp32", "tf32", "fp16", "fp8") if name in flops]
+    assert by_width == sorted(by_width)
+    assert flops.get("bf16", flops["fp16"]) == flops["fp16"]
+    assert entry.link_bytes_per_second >= entry.pcie_bytes_per_second
+
+
+@SKUS
+def test_mig_slices_fit_into_the_gpu(entry: GpuEntry) -> None:
+    """As many slices as a profile allows take at most the eight eighths of the memory."""
+    assert all(profile.max_instances * profile.memory_eighths <= 8 for profile in entry.mig_profiles)
+    assert len({profile.name for profile in entry.mig_profiles}) == len(entry.mig_profiles)
+
+
+@SKUS
+def test_own_name_means_itself_alone(entry: GpuEntry) -> None:
+    """The name that answers carry can always be sent back, in any spelling."""
+    assert resolve_gpu(entry.name) is entry
+    assert resolve_gpu(entry.name.lower().replace("-", "_")) is entry
+
+
+@SKUS
+def test_nvml_and_feature_discovery_names_are_unambiguous(entry: GpuEntry) -> None:
+    """What a driver or a node label says means one SKU."""
+    system_names = [name for system in ("nvml", "gfd", "dcgm", "amdsmi") for name in entry.aliases.get(system, ())]
+
+    assert system_names
+    assert {resolve_gpu(name).name for name in system_names} == {entry.name}
+
+
+@SKUS
+def test_device_carries_the_figures(entry: GpuEntry) -> None:
+    """The estimator's device has the catalogue's numbers."""
+    device = entry.device()
+
+    assert (device.name, device.capacity_bytes, device.usable_bytes) == (entry.name, entry.capacity_bytes, entry.usable_bytes)
+    assert device.link_bytes_per_second == entry.link_bytes_per_second
+
+
+def test_a100_80gb_is_what_public_logs_say() -> None:
+    """NVML says 81920 MiB, PyTorch 79.15 GiB."""
+    entry = resolve_gpu("A100-SXM4-80GB")
+
+    assert entry.capacity_bytes == 80 * GIB
+    assert round(entry.usable_bytes / GIB, 2) == 79.15
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+        ("nvidia_a100-sxm4-80gb", "A100-SXM4-80GB"),
+        ("NVIDIA-H100-80GB-HBM3", "H100-SXM5-80GB"),
+        ("H200", "H200-SXM5-141GB"),
+        ("h100-pcie", "H100-PCIE-80GB"),
+        ("rtx 4090", "RTX-4090"),
+        ("RTX4090", "RTX-4090"),
+        ("Tesla T4", "T4"),
+    ],
+)
+def test_finds_a_gpu_by_the_names_of_others(alias: str, name: str) -> None:
+    """Drivers, node labels, Slurm, Ray and SkyPilot each have their own spelling."""
+    assert resolve_gpu(alias).name == name
+
+
+@pytest.mark.parametrize("alias", ["A100", "a100", "A100-80GB", "H100", "V100"])
+def test_ambiguous_name_is_refused_with_every_sku(alias: str) -> None:
+    """A name that several SKUs share names all of them and picks none."""
+    with pytest.raises(UnknownGpuError, match="ambiguous") as refused:
+        resolve_gpu(alias, field="gpu")
+
+    candidates = entries_named(alias)
+    assert len(candidates) > 1
+    assert all(entry.name in refused.value.detail for entry in candidates)
+    assert refused.value.extra["errors"] == [{"field": "gpu", "message": refused.value.detail}]
+
+
+def test_unknown_name_is_refused_with_the_nearest() -> None:
+    """A slip of the finger is told what was meant."""
+    with pytest.raises(UnknownGpuError, match="A100-SXM4-80GB"):
+        resolve_gpu("A100-SMX4-80GB")
+
+
+def test_a_name_like_nothing_is_told_what_is_known() -> None:
+    """Where nothing is near, the whole catalogue is named."""
+    with pytest.raises(UnknownGpuError) as refused:
+        resolve_gpu("abacus")
+
+    assert all(entry.name in refused.value.detail for entry in list_gpus())
+
+
+def test_a_family_lists_its_skus() -> None:
+    """Both memory sizes of an A100 are in its family, and an unknown family is empty."""
+    names = {entry.name for entry in gpus_of_family("a100")}
+
+    assert {"A100-SXM4-40GB", "A100-SXM4-80GB"} <= names
+    assert gpus_of_family("abacus") == ()

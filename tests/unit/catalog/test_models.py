@@ -1,0 +1,106 @@
+"""The model catalogue: every config is there, read one at a time, and refused in words where it cannot be read."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.catalog import models
+from service.catalog.models import (
+    ModelEntry,
+    find_model,
+    list_models,
+    load_architecture,
+    load_config,
+    model_names,
+    resolve_model,
+)
+from service.errors import UnknownModelError
+from service.estimator.errors import EstimatorError, NotModelledError
+
+CONFIGS = Path(models.__file__).with_name("configs")
+PUBLISHED_PARAMETERS = {
+    "gpt2": 124_439_808,
+    "llama-2-7b": 6_738_415_616,
+    "llama-3-8b": 8_030_261_248,
+    "mistral-7b-v0.1": 7_241_732_096,
+    "mixtral-8x7b": 46_702_792_704,
+    "qwen2-0.5b": 494_032_768,
+}
+
+
+def test_every_config_is_listed_and_every_listed_model_has_one() -> None:
+    """Index and files agree, down to the model_type."""
+    files = {path.stem: json.loads(path.read_bytes())["model_type"] for path in CONFIGS.glob("*.json")}
+
+    assert {entry.name: entry.model_type for entry in list_models()} == files
+
+
+def test_no_name_or_alias_means_two_models() -> None:
+    """Names are unique whatever their case."""
+    names = [name.casefold() for entry in list_models() for name in (entry.name, *entry.aliases)]
+
+    assert sorted(set(names)) == sorted(names)
+    assert len(model_names()) == len(names)
+
+
+@pytest.mark.parametrize("name", ["llama-2-7b", "meta-llama/Llama-2-7b-hf", "META-LLAMA/llama-2-7b-HF"])
+def test_finds_a_model_by_name_or_hub_id(name: str) -> None:
+    """A hub id means the catalogue's model, in any case."""
+    entry = resolve_model(name)
+
+    assert entry.name == "llama-2-7b"
+    assert load_config(entry)["hidden_size"] == 4096
+
+
+def test_unknown_model_is_refused_with_the_nearest() -> None:
+    """A slip of the finger is told what was meant."""
+    with pytest.raises(UnknownModelError, match="llama-2-7b"):
+        resolve_model("llama2-7b")
+
+    assert find_model("llama2-7b") is None
+
+
+@pytest.mark.parametrize(("name", "parameters"), PUBLISHED_PARAMETERS.items())
+def test_architecture_has_the_published_number_of_parameters(name: str, parameters: int) -> None:
+    """The config in the catalogue is the one of the published model."""
+    assert load_architecture(resolve_model(name)).parameter_counts().total == parameters
+
+
+@pytest.mark.parametrize("entry", list_models(), ids=lambda entry: entry.name)
+def test_a_model_is_read_or_refused_with_its_field(entry: ModelEntry) -> None:
+    """What cannot be read says so each time anew, and ``supported`` says it beforehand."""
+    if entry.supported:
+        assert load_architecture(entry).parameter_counts().total > 0
+        return
+
+    refusals = []
+    for _ in range(2):
+        with pytest.raises(EstimatorError) as refused:
+            load_architecture(entry)
+        refusals.append(refused.value)
+    assert refusals[0] is not refusals[1]
+    assert refusals[0].message == refusals[1].message
+
+
+def test_a_family_without_terms_is_refused_in_words() -> None:
+    """The refusal names the model and its family, and is one of what is not modelled."""
+    with pytest.raises(NotModelledError, match=r"'vit-base-patch16-224'.*'vit'"):
+        load_architecture(resolve_model("google/vit-base-patch16-224"))
+
+
+def test_loading_one_model_reads_no_other_config() -> None:
+    """A cold start pays for the index and one file."""
+    program = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+from service.catalog.models import load_architecture, resolve_model
+load_architecture(resolve_model("llama-2-7b"))
+print(sum("/configs/" in path and path.endswith(".json") for path in opened))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert ran.stdout.strip() == "1"
