@@ -1,5 +1,6 @@
 """A cluster as it stands: pools of equal nodes, and what others already hold on them."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,7 +57,7 @@ class Pool:
             self._between("num_nodes", self.num_nodes, 0, MAX_NODES_PER_POOL)
         for name in ("host_memory_bytes", "network_bytes_per_second", "price_per_gpu_hour"):
             value = getattr(self, name)
-            if value is not None and value < 0:
+            if value is not None and not 0 <= value < math.inf:
                 self._refuse(name, f"has {name} {value}; it must be 0 or more")
         if (self.nodes is None) == (self.num_nodes is None):
             self._refuse("nodes", 'must say its nodes once: either "nodes" by name or "num_nodes"')

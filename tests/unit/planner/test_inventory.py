@@ -57,6 +57,8 @@ def test_islands_divide_nodes_or_span_them(size: int) -> None:
         ({"host_memory_bytes": -1}, "host_memory_bytes", "0 or more"),
         ({"network_bytes_per_second": -1}, "network_bytes_per_second", "0 or more"),
         ({"price_per_gpu_hour": -0.5}, "price_per_gpu_hour", "0 or more"),
+        ({"price_per_gpu_hour": float("nan")}, "price_per_gpu_hour", "0 or more"),
+        ({"price_per_gpu_hour": float("inf")}, "price_per_gpu_hour", "0 or more"),
     ],
 )
 def test_a_pool_that_cannot_be(changes: dict[str, object], field: str, reason: str) -> None:
