@@ -7,6 +7,8 @@ before the work begins, so Redis may die, restart empty or be written to by stra
 from collections.abc import Callable
 
 from redis import Redis, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from rq import Queue, Worker, worker_registration
 from rq.exceptions import DequeueTimeout
 from rq.job import Job
@@ -21,8 +23,6 @@ from service.logs import logger
 WORKER_TTL_S = 30
 MAINTENANCE_INTERVAL_S = 30
 JOB_MONITORING_INTERVAL_S = 5
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
-"""What RQ raises on a job that somebody else wrote; it is popped by then and will not be met again."""
 
 _log = logger(__name__)
 
@@ -80,8 +80,13 @@ class Listener(Worker):
                 return self._wait_for_ring()
             except DequeueTimeout:
                 continue
-            except UNREADABLE as error:
-                _log.warning("bell.unreadable", reason=str(error))
+            except (RedisConnectionError, RedisTimeoutError):
+                raise
+            except Exception as error:
+                # RQ marks what it raises on a job that it popped and cannot read, whatever that is; it is not met again.
+                if not hasattr(error, "job_id"):
+                    raise
+                _log.warning("bell.unreadable", reason=repr(error))
 
     def run_maintenance_tasks(self) -> None:
         """Forget dead workers, and rings that were popped and never read; RQ's own registries stay empty and unread."""

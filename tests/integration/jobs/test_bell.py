@@ -1,0 +1,301 @@
+"""The bell against a real Redis: what a stranger who can write there may do (ring), and what not (run code)."""
+
+import json
+import pickle
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+from uuid import UUID, uuid4
+
+import pytest
+from redis import Redis
+from rq import Queue
+from rq.exceptions import DeserializationError, StopRequested
+from rq.job import Job
+from rq.registry import StartedJobRegistry
+from rq.serializers import DefaultSerializer, JSONSerializer
+
+from service.jobs.bell import (
+    MAX_UNANSWERED_RINGS,
+    TASK,
+    BackgroundBell,
+    Bell,
+    GuardedJob,
+    connect_to_listen,
+    connect_to_ring,
+    open_queue,
+    read_ring,
+)
+from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
+from tests.waiting import eventually
+from worker.listener import Listener
+
+JOB_ID = UUID(int=42)
+Forgotten = type[DefaultSerializer] | str | None
+GOOD_CALL = json.dumps([TASK, None, [str(JOB_ID), 2], {}])
+PAYLOAD = JobPayload(job_id=JOB_ID, attempt=2)
+
+
+class Trap:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        """Write to ``path``."""
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, bytes]]:
+        """Run code when unpickled."""
+        return Path.write_bytes, (self.path, b"ran")  # type: ignore[return-value]  # what an attacker sends need not type
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator["Redis"]:
+    """Return an attacker's, or a worker's, connection."""
+    with closing(connect_to_listen(redis_url)) as client:
+        yield client
+
+
+def a_bell(redis_url: str) -> Bell:
+    """Return a bell on the test's Redis."""
+    return Bell(connect_to_ring(redis_url), job_timeout_s=60)
+
+
+def listen_once(redis: "Redis") -> list[JobPayload]:
+    """Let a worker's ear hear everything that waits, and return what it made of it."""
+    heard: list[JobPayload] = []
+    turns = iter(range(2))
+
+    def idle() -> None:
+        if next(turns, None) is None or not redis.llen(open_queue(redis, ProbeDevice.CPU).key):
+            raise StopRequested
+
+    listener = Listener(redis, ProbeDevice.CPU, name=uuid4().hex, answer=heard.append, idle=idle, poll_interval_s=1)
+    listener.work(logging_level=None)
+    return heard
+
+
+def plant(redis: "Redis", ring: str, **fields: bytes | str) -> None:
+    """Write a job as a stranger would, and put it into the queue."""
+    mapping = {
+        "created_at": "2026-01-01T00:00:00.000000Z",
+        "status": "queued",
+        "origin": "measure-cpu",
+        "timeout": "60",
+        **fields,
+    }
+    redis.hset(GuardedJob.key_for(ring), mapping=mapping)
+    redis.rpush(open_queue(redis, ProbeDevice.CPU).key, ring)
+
+
+def test_a_ring_is_heard_and_leaves_nothing_behind(redis_url: str, redis: "Redis") -> None:
+    """The payload arrives, and Redis keeps no account of the job."""
+    a_bell(redis_url).ring(ProbeDevice.CPU, PAYLOAD)
+
+    heard = listen_once(redis)
+
+    assert heard == [PAYLOAD]
+    assert list(redis.scan_iter("rq:job:*")) == []
+    assert redis.llen(open_queue(redis, ProbeDevice.CPU).intermediate_queue_key) == 0
+
+
+def test_the_same_attempt_can_be_rung_for_twice(redis_url: str, redis: "Redis") -> None:
+    """RQ would refuse an id that it has seen; the loop that rings again must not be refused."""
+    bell = a_bell(redis_url)
+
+    bell.ring(ProbeDevice.CPU, PAYLOAD)
+    bell.ring(ProbeDevice.CPU, PAYLOAD)
+
+    assert bell.failures == 0
+    assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 2
+
+
+def test_rings_that_nobody_answers_do_not_fill_redis(redis_url: str, redis: "Redis", monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue keeps the newest, and what RQ stores of each expires by itself."""
+    assert MAX_UNANSWERED_RINGS >= 100
+    monkeypatch.setattr("service.jobs.bell.MAX_UNANSWERED_RINGS", 3)
+    bell = a_bell(redis_url)
+
+    for attempt in range(5):
+        bell.ring(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
+
+    assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 3
+    assert all(cast("int", redis.ttl(key)) > 0 for key in redis.scan_iter("rq:job:*"))
+
+
+def test_each_device_has_a_queue_of_its_own(redis_url: str, redis: "Redis") -> None:
+    """A CPU worker does not hear what is for a GPU."""
+    a_bell(redis_url).ring(ProbeDevice.CUDA, PAYLOAD)
+
+    assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 0
+    assert redis.llen(open_queue(redis, ProbeDevice.CUDA).key) == 1
+
+
+@pytest.mark.parametrize("serializer", [None, DefaultSerializer, "pickle"])
+def test_a_forgotten_serializer_raises(
+    redis: "Redis", serializer: type[DefaultSerializer] | str | None, tmp_path: Path
+) -> None:
+    """In a process that uses the bell, RQ's own default neither writes nor reads pickles."""
+    open_queue(redis, ProbeDevice.CPU)
+    trap = tmp_path / "trap"
+    redis.hset("rq:job:x", mapping={"created_at": "2026-01-01T00:00:00.000000Z", "data": b"", "meta": pickle.dumps(Trap(trap))})
+
+    Job.fetch("x", connection=redis, serializer=serializer)
+    with pytest.raises(RuntimeError, match="pickle is refused"):
+        Queue("q", connection=redis, serializer=serializer).enqueue(TASK)
+
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("field", ["data", "meta", "result"])
+def test_a_pickle_in_any_field_runs_nothing(redis: "Redis", tmp_path: Path, field: str) -> None:
+    """Payload, meta and result are read as JSON or not at all."""
+    trap = tmp_path / "trap"
+    fields: dict[str, bytes | str] = {"data": GOOD_CALL, field: pickle.dumps(Trap(trap))}
+    plant(redis, "poison", **fields)
+
+    heard = listen_once(redis)
+
+    assert not trap.exists()
+    assert heard == ([] if field == "data" else [PAYLOAD])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["os.system", None, ["touch {trap}"], {}],
+        ["subprocess.run", None, [["touch", "{trap}"]], {}],
+        [TASK, "os", [str(JOB_ID), 2], {}],
+        [TASK, None, ["{trap}", 2], {}],
+        [TASK, None, [str(JOB_ID)], {}],
+        [TASK, None, 7, {}],
+        "not a call",
+        [],
+    ],
+)
+def test_another_function_is_not_called(redis: "Redis", tmp_path: Path, call: object) -> None:
+    """JSON that names any other callable, an instance or other arguments is dropped."""
+    trap = tmp_path / "trap"
+    plant(redis, "poison", data=json.dumps(call).replace("{trap}", str(trap)))
+
+    heard = listen_once(redis)
+
+    assert heard == []
+    assert not trap.exists()
+    assert not redis.exists(GuardedJob.key_for("poison"))
+
+
+@pytest.mark.parametrize("callback", ["success", "failure", "stopped"])
+def test_callbacks_are_not_called(redis: "Redis", tmp_path: Path, callback: str) -> None:
+    """RQ would import whatever a callback's name says."""
+    plant(redis, "poison", data=GOOD_CALL, **{f"{callback}_callback_name": "os.system"})
+    job = GuardedJob.fetch("poison", connection=redis, serializer=JSONSerializer)
+
+    assert getattr(job, f"{callback}_callback") is None
+    assert listen_once(redis) == [PAYLOAD]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_webhooks_are_not_sent(redis: "Redis") -> None:
+    """Redis must not be able to make a worker call a URL."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        plant(redis, "poison", data=GOOD_CALL, webhooks=json.dumps([{"url": url, "job_status": "finished"}]))
+        job = GuardedJob.fetch("poison", connection=redis, serializer=JSONSerializer)
+
+        assert job.webhooks
+        job.send_webhooks("finished")
+
+        assert select.select([server], [], [], 0)[0] == []
+
+
+def test_poison_in_a_registry_is_not_read(redis: "Redis", tmp_path: Path) -> None:
+    """RQ's maintenance reads the jobs of its registries; ours has no business there."""
+    trap = tmp_path / "trap"
+    redis.hset("rq:job:poison", mapping={"data": pickle.dumps(Trap(trap)), "meta": pickle.dumps(Trap(trap))})
+    registry = StartedJobRegistry("measure-cpu", connection=redis, serializer=JSONSerializer)
+    redis.zadd(registry.key, {"poison:execution": 1.0})
+
+    listen_once(redis)
+
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("field", ["created_at", "status", "timeout", "dependency_ids", "success_callback_timeout"])
+def test_a_job_that_rq_cannot_read_stops_nobody(redis_url: str, redis: "Redis", field: str) -> None:
+    """The worker drops it and hears the next ring."""
+    fields: dict[str, bytes | str] = {"data": GOOD_CALL, field: b"\xff garbage"}
+    plant(redis, "poison", **fields)
+    a_bell(redis_url).ring(ProbeDevice.CPU, PAYLOAD)
+
+    assert listen_once(redis) == [PAYLOAD]
+
+
+def test_commands_in_redis_do_not_reach_a_worker(redis: "Redis") -> None:
+    """RQ takes shutdown and kill commands from a channel; this worker listens to none."""
+    reached: list[int] = []
+
+    def idle() -> None:
+        reached.append(cast("int", redis.publish("rq:pubsub:w", json.dumps({"command": "shutdown"}))))
+        raise StopRequested
+
+    Listener(redis, ProbeDevice.CPU, name="w", answer=lambda _: None, idle=idle, poll_interval_s=1).work(logging_level=None)
+
+    assert reached == [0]
+
+
+def test_rq_alone_would_have_run_it(redis: "Redis", tmp_path: Path) -> None:
+    """The same poison does run in RQ's own job class, so the tests above test something."""
+    trap = tmp_path / "trap"
+    plant(redis, "poison", data=json.dumps(["os.mkdir", None, [str(trap)], {}]))
+
+    guarded = GuardedJob.fetch("poison", connection=redis, serializer=JSONSerializer)
+    with pytest.raises(DeserializationError):
+        guarded.perform()
+    with pytest.raises(ProtocolError):
+        read_ring(guarded)
+    before = trap.exists()
+    Job.fetch("poison", connection=redis, serializer=JSONSerializer).perform()
+
+    assert not before
+    assert trap.exists()
+
+
+def test_a_closed_port_costs_a_moment_and_is_counted() -> None:
+    """Without Redis a ring fails fast, is counted, and raises nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    bell = a_bell(f"redis://127.0.0.1:{port}/0")
+
+    bell.ring(ProbeDevice.CPU, PAYLOAD)
+
+    assert bell.failures == 1
+
+
+def test_a_black_hole_holds_up_nobody() -> None:
+    """A Redis that accepts and never answers is given up, in the background: the caller is not kept."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bell = a_bell(f"redis://127.0.0.1:{server.getsockname()[1]}/0")
+        background = BackgroundBell(bell)
+
+        for _ in range(3):
+            background.ring(ProbeDevice.CPU, PAYLOAD)
+        at_once = background.failures
+        eventually(lambda: background.failures == 3)
+        background.close()
+
+    assert at_once == 0
+
+
+def test_a_background_bell_rings_what_waits_before_it_closes(redis_url: str, redis: "Redis") -> None:
+    """Nothing that was rung for is dropped at the end of a process."""
+    background = BackgroundBell(a_bell(redis_url))
+
+    for attempt in range(10):
+        background.ring(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
+    background.close()
+
+    assert redis.llen(open_queue(redis, ProbeDevice.CPU).key) == 10
+    assert background.failures == 0
