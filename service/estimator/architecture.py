@@ -71,12 +71,20 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCounts:
-    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table."""
+    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table.
+
+    ``num_tensors`` and ``largest_tensor`` are over all parameter tensors, ``largest_block`` over the kinds of blocks;
+    ``outside_blocks`` is embedding, final norm and head.
+    """
 
     total: int
     active: int
     embedding: int
     by_module: Mapping[str, int]
+    num_tensors: int
+    largest_tensor: int
+    largest_block: int
+    outside_blocks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,4 +182,14 @@ def _count(model: Architecture) -> ParameterCounts:
         (sum(weight.numel for weight in block.feed_forward.weights()) - block.feed_forward.active_parameters) * count
         for block, count in model.blocks
     )
-    return ParameterCounts(total=total, active=total - idle, embedding=model.embedding.numel, by_module=by_module)
+    blocks = [(block.num_parameters(), count) for block, count in model.blocks]
+    return ParameterCounts(
+        total=total,
+        active=total - idle,
+        embedding=model.embedding.numel,
+        by_module=by_module,
+        num_tensors=sum(count for _, count in model.weights()),
+        largest_tensor=max(weight.numel for weight, _ in model.weights()),
+        largest_block=max(size for size, _ in blocks),
+        outside_blocks=total - sum(size * count for size, count in blocks),
+    )

@@ -3,12 +3,13 @@
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout
 from service.estimator.result import Basis, Component
-from service.estimator.states import Shards, trained_parameters
+from service.estimator.states import Shards, TrainedParameters
 from service.estimator.units import format_count
 from service.estimator.workload import ServeWorkload, TrainWorkload
 
 _TRACED = "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on torch 2.13"
 _ZERO = "arXiv:1910.02054, section 5"
+_ADAPTERS = "arXiv:2106.09685, section 4.1"
 _ORDER = (
     "weights",
     "adapters",
@@ -29,46 +30,51 @@ def ordered(parts: dict[str, int]) -> list[tuple[str, int]]:
     return [(name, parts[name]) for name in _ORDER if parts.get(name)]
 
 
-def training_components(model: Architecture, workload: TrainWorkload, layout: Layout, parts: dict[str, int]) -> list[Component]:
+def training_components(
+    model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, parts: dict[str, int]
+) -> list[Component]:
     """Return the components of a training moment."""
-    formulas = _Formulas(model, workload, layout)
+    formulas = _Formulas(model, workload, layout, trained)
     return [Component(name, bytes_, *formulas.of(name)) for name, bytes_ in ordered(parts)]
 
 
 class _Formulas:
     """The formulas of one question, in numbers."""
 
-    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters) -> None:
         self.model, self.workload, self.layout = model, workload, layout
-        self.trained, self.shards = trained_parameters(model, workload), Shards.of(layout)
+        self.trained, self.shards = trained, Shards.of(layout)
         self.precision = workload.precision
 
     def of(self, name: str) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
-        states = {
-            "weights": (self._weights(), _ZERO),
-            "adapters": (
-                self._each("adapter", self.trained.trained_dtype.bytes_per_element, self.shards.weights),
-                "arXiv:2106.09685",
-            ),
-            "master_weights": (self._each("master", 4, self.shards.optimizer), _ZERO),
-            "gradients": (self._gradients(), _ZERO),
-            "optimizer_states": (self._optimizer(), _ZERO),
-        }
-        if name in states:
-            return Basis.EXACT, *states[name]
         if name in {"activations", "logits", "temporaries"}:
             return Basis.EXACT, self._tokens(name), _TRACED
-        return Basis.FORMULA, self._sharding(name), "torch/distributed and deepspeed/runtime/zero sources"
+        exact = {
+            "weights": self._weights,
+            "adapters": self._adapters,
+            "master_weights": self._masters,
+            "gradients": self._gradients,
+            "optimizer_states": self._optimizer,
+        }
+        if name in exact:
+            return Basis.EXACT, exact[name](), _ADAPTERS if name == "adapters" else _ZERO
+        return Basis.FORMULA, self._sharding(name), "torch/distributed/fsdp and deepspeed/runtime/zero, read"
+
+    def _adapters(self) -> str:
+        width = self.trained.trained_dtype.bytes_per_element
+        return _per_rank(f"{format_count(self.trained.trained)} adapter params x {width} B", self.shards.weights)
+
+    def _masters(self) -> str:
+        dtype = self.precision.master_dtype
+        width = dtype.bytes_per_element if dtype is not None else 0
+        return _per_rank(f"{format_count(self.trained.trained)} params x {width} B", self.shards.optimizer)
 
     def _weights(self) -> str:
         total = self.model.parameter_counts().total
         return _per_rank(
             f"{format_count(total)} params x {self.precision.param_dtype.bytes_per_element} B", self.shards.weights
         )
-
-    def _each(self, what: str, width: int, shards: int) -> str:
-        return _per_rank(f"{format_count(self.trained.trained)} {what} params x {width} B", shards)
 
     def _gradients(self) -> str:
         width = self.trained.grad_dtype.bytes_per_element

@@ -29,10 +29,10 @@ def gathered(model: Architecture, precision: Precision, layout: Layout, section:
     if Shards.of(layout).weights == 1:
         return Gathered()
     width = precision.compute_dtype.bytes_per_element
-    block = max(block.num_parameters() for block, _ in model.blocks)
-    root = model.parameter_counts().total - sum(block.num_parameters() * count for block, count in model.blocks)
+    counts = model.parameter_counts()
+    block, root = counts.largest_block, counts.outside_blocks
     if not layout.reshard_after_forward:
-        return Gathered(weights=model.parameter_counts().total * width)
+        return Gathered(weights=counts.total * width)
     if section in {Section.FORWARD, Section.BACKWARD}:
         reduced = precision.grad_dtype.bytes_per_element
         return Gathered(
@@ -52,6 +52,5 @@ def bucket_bytes(model: Architecture, layout: Layout, *, trained: int, grad_byte
     if layout.sharding is Sharding.DDP:
         return trained * grad_bytes
     if layout.sharding is Sharding.DEEPSPEED and layout.zero_stage:
-        largest = max(block.num_parameters() for block, _ in model.blocks)
-        return min(trained, max(DEEPSPEED_BUCKET_ELEMENTS, largest)) * grad_bytes
+        return min(trained, max(DEEPSPEED_BUCKET_ELEMENTS, model.parameter_counts().largest_block)) * grad_bytes
     return 0

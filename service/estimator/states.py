@@ -75,14 +75,13 @@ class TrainStates:
 
 def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedParameters:
     """Return what the method trains: everything, or the adapters alone."""
-    precision, total = workload.precision, model.parameter_counts().total
+    precision, counts = workload.precision, model.parameter_counts()
     if workload.lora is None:
-        tensors = [(weight.numel, count) for weight, count in model.weights()]
         return TrainedParameters(
             frozen=0,
-            trained=total,
-            num_trained_tensors=sum(count for _, count in tensors),
-            largest_trained=max(numel for numel, _ in tensors),
+            trained=counts.total,
+            num_trained_tensors=counts.num_tensors,
+            largest_trained=counts.largest_tensor,
             precision=precision,
             trained_dtype=precision.param_dtype,
             optimizer_dtype=precision.optimizer_dtype,
@@ -91,7 +90,7 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
     lora = workload.lora
     sizes = adapter_sizes(model, lora)
     return TrainedParameters(
-        frozen=total,
+        frozen=counts.total,
         trained=sum(size * count for size, count in sizes),
         num_trained_tensors=sum(count for _, count in sizes),
         largest_trained=max(size for size, _ in sizes),
@@ -113,9 +112,9 @@ def adapter_sizes(model: Architecture, lora: Lora) -> list[tuple[int, int]]:
     ]
 
 
-def train_states(model: Architecture, workload: TrainWorkload, layout: Layout) -> TrainStates:
+def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedParameters, layout: Layout) -> TrainStates:
     """Return the states of one rank."""
-    trained, shards = trained_parameters(model, workload), Shards.of(layout)
+    shards = Shards.of(layout)
     precision, full = workload.precision, workload.method is Method.FULL
     optimizer = optimizer_named(workload.optimizer)
     width = trained.trained_dtype.bytes_per_element

@@ -7,7 +7,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.gathering import bucket_bytes, gathered
 from service.estimator.layout import Layout
 from service.estimator.passes import Highs, TrainingPass, record_training
-from service.estimator.states import Shards, TrainStates, train_states, trained_parameters
+from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.units import ceil_div
@@ -44,7 +44,7 @@ class Timeline:
     phases: tuple[tuple[str, int], ...]
     steady_bytes: int
     states: TrainStates
-    highs: Highs
+    trained: TrainedParameters
 
     @property
     def peak(self) -> Moment:
@@ -72,9 +72,10 @@ def train_timeline(
     model: Architecture, workload: TrainWorkload, layout: Layout, record: Recorder = record_training
 ) -> Timeline:
     """Return the timeline of one rank in the steady state."""
-    states = train_states(model, workload, layout)
+    trained = trained_parameters(model, workload)
+    states = train_states(model, workload, trained, layout)
     highs = record(model, training_pass(workload))
-    walk = _Walk(model, workload, layout, states)
+    walk = _Walk(model, workload, layout, states, trained)
     sections = {section: walk.highest(section, points) for section, points in highs.items()}
     moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]
     for name, members in _INSTANTS.items():
@@ -88,17 +89,18 @@ def train_timeline(
         phases=(*phases, ("optimizer_step", sum(step.values()))),
         steady_bytes=states.resident + walk.buckets,
         states=states,
-        highs=highs,
+        trained=trained,
     )
 
 
 class _Walk:
     """One rank's step: prices the points of a recording and adds what lives outside of it."""
 
-    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout, states: TrainStates) -> None:
+    def __init__(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, states: TrainStates, trained: TrainedParameters
+    ) -> None:
         self.model, self.workload, self.layout, self.states = model, workload, layout, states
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
-        trained = trained_parameters(model, workload)
         self.grad_bytes, self.shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
         self.buckets = bucket_bytes(model, layout, trained=trained.trained, grad_bytes=self.grad_bytes)
         accumulates = workload.gradient_accumulation_steps > 1

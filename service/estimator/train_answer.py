@@ -7,7 +7,7 @@ from service.estimator.explain import training_components
 from service.estimator.layout import Layout
 from service.estimator.optimizers import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
-from service.estimator.states import trained_parameters
+from service.estimator.states import TrainedParameters
 from service.estimator.timeline import Moment, Timeline
 from service.estimator.workload import TrainWorkload
 
@@ -24,9 +24,9 @@ def explain_training(
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=tuple(training_components(model, workload, layout, peak.parts)),
+        components=tuple(training_components(model, workload, layout, timeline.trained, peak.parts)),
         phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
-        checkpoint=_checkpoint(model, workload),
+        checkpoint=_checkpoint(workload, timeline.trained),
         warnings=_warnings(workload, layout),
     )
 
@@ -45,9 +45,8 @@ def _corrected(moment: Moment, corrections: Corrections | None, tokens: int) -> 
     )
 
 
-def _checkpoint(model: Architecture, workload: TrainWorkload) -> CheckpointBytes:
+def _checkpoint(workload: TrainWorkload, trained: TrainedParameters) -> CheckpointBytes:
     """Return what a checkpoint of the whole job holds: the trained weights, the optimizer's states and master copies."""
-    trained = trained_parameters(model, workload)
     precision = workload.precision
     master = precision.master_dtype.bytes_per_element if precision.master_dtype is not None and workload.lora is None else 0
     states = optimizer_named(workload.optimizer).num_states * trained.optimizer_dtype.bytes_per_element
