@@ -5,7 +5,7 @@ import os
 from alembic import context
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
-from service.db.tables import Base
+from service.db.tables import SCHEMA
 from service.settings import Settings
 
 MIGRATION_LOCK = 0x4845_4144_524F_4F4D
@@ -22,7 +22,7 @@ def _database_url() -> str:
 def _print_sql() -> None:
     context.configure(
         url=_database_url(),
-        target_metadata=Base.metadata,
+        target_metadata=SCHEMA,
         literal_binds=True,
         transaction_per_migration=True,
         compare_type=True,
@@ -34,7 +34,7 @@ def _print_sql() -> None:
 def _migrate(connection: Connection) -> None:
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=SCHEMA,
         compare_type=True,
         compare_server_default=True,
         transaction_per_migration=True,

@@ -2,66 +2,22 @@
 
 import uuid
 from datetime import datetime
-from typing import Any, ClassVar
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    CheckConstraint,
-    DateTime,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    SmallInteger,
-    UniqueConstraint,
-    Uuid,
-    func,
-    text,
-)
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, SmallInteger, UniqueConstraint, func, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from service.db.types import StorableJSON, StorableText
+from service.db.base import Base, Json, one_of
+from service.db.types import StorableJSON
+from service.jobs.contract import ProbeDevice
+from service.jobs.states import Status
+from service.planner.inventory import NodeState
 
-JOB_STATES = ("queued", "running", "succeeded", "failed", "cancelled")
-TERMINAL_STATES = ("succeeded", "failed", "cancelled")
-PROBE_DEVICES = ("cpu", "trace", "cuda")
 EVENT_KINDS = ("status", "progress", "sample")
 QUANTITIES = ("allocated", "reserved", "device", "step_time")
-NODE_STATES = ("ready", "drained")
 WORKER_STATES = ("idle", "busy", "stopped")
 
-Json = dict[str, Any]
-
-
-class Base(DeclarativeBase):
-    """Every constraint has a name that a migration can say."""
-
-    metadata = MetaData(
-        naming_convention={
-            "pk": "pk_%(table_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "ck": "ck_%(table_name)s_%(constraint_name)s",
-        }
-    )
-    type_annotation_map: ClassVar[dict[Any, Any]] = {
-        str: StorableText(),
-        int: BigInteger(),
-        float: Double(),
-        datetime: DateTime(timezone=True),
-        uuid.UUID: Uuid(),
-        Json: StorableJSON(),
-        list[Json]: StorableJSON(),
-        list[str]: StorableJSON(),
-        list[uuid.UUID]: ARRAY(Uuid()),
-    }
-
-
-def _one_of(column: str, words: tuple[str, ...]) -> str:
-    return f"{column} IN ({', '.join(repr(word) for word in words)})"
+SCHEMA = Base.metadata
+"""Every table; importing this module is what declares them."""
 
 
 class ModelRow(Base):
@@ -160,7 +116,7 @@ class ClusterNodeRow(Base):
     __table_args__ = (
         UniqueConstraint("pool_id", "name"),
         CheckConstraint("allocated_gpus >= 0", name="allocated_gpus"),
-        CheckConstraint(_one_of("state", NODE_STATES), name="state"),
+        CheckConstraint(one_of("state", NodeState), name="state"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
@@ -176,12 +132,15 @@ class MeasureJobRow(Base):
 
     __tablename__ = "measurements"
     __table_args__ = (
-        CheckConstraint(_one_of("state", JOB_STATES), name="state"),
-        CheckConstraint(_one_of("device", PROBE_DEVICES), name="device"),
+        CheckConstraint(one_of("state", Status), name="state"),
+        CheckConstraint(one_of("device", ProbeDevice), name="device"),
         CheckConstraint("attempt >= 0 AND max_attempts >= 1", name="attempts"),
         CheckConstraint("progress >= 0 AND progress <= 1", name="progress"),
         CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="only_running_has_a_lease"),
-        CheckConstraint(f"({_one_of('state', TERMINAL_STATES)}) = (finished_at IS NOT NULL)", name="only_terminal_is_finished"),
+        CheckConstraint(
+            f"({one_of('state', (status for status in Status if status.is_terminal))}) = (finished_at IS NOT NULL)",
+            name="only_terminal_is_finished",
+        ),
         CheckConstraint("(state = 'failed') = (error IS NOT NULL)", name="only_failed_has_an_error"),
         Index(None, "created_at", "id"),
         Index(None, "model_name", "created_at"),
@@ -248,7 +207,7 @@ class MeasurementEventRow(Base):
     """One line of a job's event stream; ``seq`` is what ``Last-Event-ID`` names."""
 
     __tablename__ = "measurement_events"
-    __table_args__ = (CheckConstraint(_one_of("kind", EVENT_KINDS), name="kind"), CheckConstraint("seq >= 1", name="seq"))
+    __table_args__ = (CheckConstraint(one_of("kind", EVENT_KINDS), name="kind"), CheckConstraint("seq >= 1", name="seq"))
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -276,7 +235,7 @@ class CalibrationRow(Base):
 
     __tablename__ = "calibrations"
     __table_args__ = (
-        CheckConstraint(_one_of("quantity", QUANTITIES), name="quantity"),
+        CheckConstraint(one_of("quantity", QUANTITIES), name="quantity"),
         CheckConstraint("cardinality(evidence) >= 1", name="evidence"),
         Index(None, "key", "quantity", "created_at", "id"),
         Index(None, "created_at", "id"),
@@ -298,7 +257,7 @@ class WorkerRow(Base):
 
     __tablename__ = "workers"
     __table_args__ = (
-        CheckConstraint(_one_of("state", WORKER_STATES), name="state"),
+        CheckConstraint(one_of("state", WORKER_STATES), name="state"),
         CheckConstraint("state = 'busy' OR current_job_id IS NULL", name="only_busy_has_a_job"),
         Index(None, "last_heartbeat"),
     )

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.db.base import Base
 from service.db.tables import (
-    Base,
     CalibrationRow,
     ClusterNodeRow,
     ClusterPoolRow,

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from service.db.migrate import alembic_config, current_revision, downgrade, head_revision, is_at_head, upgrade
-from service.db.tables import Base
+from service.db.tables import SCHEMA
 from service.settings import psycopg_url
 
 CONSTRAINTS = """
@@ -49,7 +49,7 @@ def test_tables_and_migrations_agree(database_url: str) -> None:
 def test_migrations_build_what_the_tables_say(database_url: str, empty_database_url: str) -> None:
     """Checks and partial indexes, which `alembic check` does not compare, are the same too."""
     engine = create_engine(psycopg_url("DATABASE_URL", empty_database_url))
-    Base.metadata.create_all(engine)
+    SCHEMA.create_all(engine)
     engine.dispose()
 
     migrated, described = schema_of(database_url), schema_of(empty_database_url)
