@@ -1,0 +1,39 @@
+"""What differs between two configurations, in the words of the HTTP contract."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from typing import TypeVar
+
+from service.estimator.layout import Layout
+from service.estimator.precision import Precision
+from service.estimator.workload import Lora, Workload
+
+Config = TypeVar("Config", Workload, Layout)
+
+
+def changes(before: tuple[Workload, Layout], after: tuple[Workload, Layout]) -> Mapping[str, object]:
+    """Return the fields that differ, each with its new value; workload and layout share no field name."""
+    return _differing(before[0], after[0]) | _differing(before[1], after[1])
+
+
+def _differing(before: Config, after: Config) -> dict[str, object]:
+    return {
+        field.name: in_words(getattr(after, field.name))
+        for field in fields(before)
+        if getattr(before, field.name) != getattr(after, field.name)
+    }
+
+
+def in_words(value: object) -> object:
+    """Return a value of a workload or a layout as JSON says it."""
+    match value:
+        case Enum():
+            return value.value
+        case Precision():
+            return value.name
+        case Lora():
+            targets = "all-linear" if value.targets is None else list(value.targets)
+            return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value}
+        case _:
+            return value

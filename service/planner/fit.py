@@ -1,0 +1,41 @@
+"""Does it fit: the estimate, the verdict, what the rules of thumb would have said, and what would help."""
+
+from dataclasses import dataclass
+
+from service.estimator.device import Device
+from service.estimator.layout import Layout
+from service.estimator.result import Estimate
+from service.estimator.workload import Workload
+from service.planner.remedies import Remedy, find_remedies
+from service.planner.rules_of_thumb import RuleOfThumb, rules_of_thumb
+from service.planner.subject import Subject
+from service.planner.verdict import Verdict, judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitReport:
+    """The whole answer to one fit question; remedies are empty when it fits."""
+
+    estimate: Estimate
+    device: Device
+    verdict: Verdict
+    headroom_bytes: int
+    deficit_bytes: int
+    rules_of_thumb: tuple[RuleOfThumb, ...]
+    remedies: tuple[Remedy, ...]
+
+
+def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
+    """Return the answer for one workload in one layout; raises EstimatorError for what cannot run or has no term yet."""
+    estimate = subject.evaluate(workload, layout)
+    judgement = judge(estimate, subject.device)
+    fits = judgement.verdict is Verdict.FITS
+    return FitReport(
+        estimate=estimate,
+        device=subject.device,
+        verdict=judgement.verdict,
+        headroom_bytes=judgement.headroom_bytes,
+        deficit_bytes=judgement.deficit_bytes,
+        rules_of_thumb=rules_of_thumb(subject, workload, layout, estimate),
+        remedies=() if fits else find_remedies(subject, workload, layout, estimate),
+    )

@@ -1,0 +1,100 @@
+"""What the usual rules of thumb say about the same question, and why they differ from our answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.estimator.layout import Layout
+from service.estimator.precision import Precision
+from service.estimator.result import Estimate
+from service.estimator.states import Shards
+from service.estimator.units import ceil_div
+from service.estimator.workload import Checkpointing, Method, ServeWorkload, TrainWorkload, Workload
+from service.planner.subject import Subject
+
+HALF_BYTES = 2
+"""Bytes of a parameter in 16 bits."""
+OPTIMIZER_BYTES = 12
+"""fp32 master copy and Adam's two fp32 moments: the K of ZeRO (arXiv:1910.02054, section 3.1)."""
+POLICIES = (
+    (16, "16-bit weights and gradients, fp32 master copy and moments (ZeRO, arXiv:1910.02054)"),
+    (18, "a persistent fp32 gradient in place of the 16-bit one (Megatron-LM)"),
+    (20, "a 16-bit gradient and an fp32 one beside it (DeepSpeed with bf16)"),
+)
+INFERENCE_TENTHS = 12
+DENSE, QUADRATIC, CHECKPOINTED = 34, 5, 2
+"""Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when layers are recomputed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOfThumb:
+    """What a rule says about one GPU; ``off_by`` is the rule over our figure less one, ``why`` says which figure and why."""
+
+    name: str
+    bytes: int
+    off_by: float
+    why: str
+
+
+def rules_of_thumb(subject: Subject, workload: Workload, layout: Layout, estimate: Estimate) -> tuple[RuleOfThumb, ...]:
+    """Return the rules that people would use for this workload, beside our answer."""
+    match workload:
+        case ServeWorkload():
+            return (_inference(subject, workload, estimate),)
+        case TrainWorkload(method=Method.FULL):
+            states = _bytes_per_parameter(subject, workload.precision, layout, estimate)
+        case _:
+            states = iter((_frozen(subject, estimate),))
+    return (*states, *_activations(subject, workload, estimate))
+
+
+def _inference(subject: Subject, workload: ServeWorkload, estimate: Estimate) -> RuleOfThumb:
+    weights = subject.architecture.weight_bytes(workload.weight_dtype)
+    why = (
+        "a fifth on top of the weights stands for everything else; the cache grows with sequences and tokens, the rule does not"
+    )
+    return _against_device("1.2 x weights", weights * INFERENCE_TENTHS // 10, why, estimate)
+
+
+def _frozen(subject: Subject, estimate: Estimate) -> RuleOfThumb:
+    num_bytes = subject.architecture.parameter_counts().total * HALF_BYTES
+    why = "it counts the frozen base model and neither adapters, nor activations and logits, which decide the peak"
+    return _against_device("2 bytes per parameter (LoRA)", num_bytes, why, estimate)
+
+
+def _bytes_per_parameter(subject: Subject, precision: Precision, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
+    total, shards = subject.architecture.parameter_counts().total, Shards.of(layout)
+    for num_bytes, policy in POLICIES:
+        gradients = num_bytes - HALF_BYTES - OPTIMIZER_BYTES
+        parts = ((HALF_BYTES, shards.weights), (gradients, shards.gradients), (OPTIMIZER_BYTES, shards.optimizer))
+        says = sum(ceil_div(total * part, ranks) for part, ranks in parts)
+        here = (
+            "the sum of" if num_bytes == precision.bytes_per_param else f"{precision.name} has {precision.bytes_per_param}, not"
+        )
+        why = f"{here} {policy}; activations, logits, temporaries and the context come on top"
+        yield _against_device(f"{num_bytes} bytes per parameter", says, why, estimate)
+
+
+def _activations(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> Iterator[RuleOfThumb]:
+    """Yield Korthikanti's formulas against our activations, where the peak has any (arXiv:2205.05198, equations 1 and 4)."""
+    ours = sum(part.bytes for part in estimate.components if part.name == "activations")
+    if not ours:
+        return
+    spec, tokens = subject.architecture.spec, workload.micro_batch_size * workload.sequence_length
+    if workload.activation_checkpointing is Checkpointing.FULL:
+        name, per_layer = "2sbh per layer", CHECKPOINTED * tokens * spec.hidden_size
+        why = "it counts the kept inputs of the layers and not the layer that is being recomputed"
+    else:
+        name = "34sbh + 5as²b per layer"
+        scores = QUADRATIC * spec.num_attention_heads * workload.sequence_length * tokens
+        per_layer = DENSE * tokens * spec.hidden_size + scores
+        why = "it counts GPT layers with dropout and stored scores; flash stores no scores, norms in fp32 store more"
+    says = per_layer * subject.architecture.num_hidden_layers
+    yield RuleOfThumb(name=name, bytes=says, off_by=_off_by(says, ours), why=f"against our activations at the peak: {why}")
+
+
+def _against_device(name: str, num_bytes: int, why: str, estimate: Estimate) -> RuleOfThumb:
+    return RuleOfThumb(name=name, bytes=num_bytes, off_by=_off_by(num_bytes, estimate.device_bytes), why=why)
+
+
+def _off_by(rule: int, ours: int) -> float:
+    return round(rule / ours - 1, 4)
