@@ -1,5 +1,7 @@
 """What becomes of an attempt's outcome: a stored result, or the reason why there is none."""
 
+from dataclasses import asdict
+
 import msgspec
 from sqlalchemy.orm import Session
 
@@ -8,13 +10,15 @@ from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
 from service.usecases.access import Sessions
 from service.usecases.attempts import Attempt, problem, settle
+from service.usecases.learning import Prediction, predict
 
 
 def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
     """Store a result and what it teaches with the job's end, all or nothing; false when a later attempt holds the job."""
+    prediction = predict(attempt.request, result)
 
     def write(session: Session) -> None:
-        session.add(_result_row(attempt, result))
+        session.add(_result_row(attempt, result, prediction))
         session.flush()
 
     return settle(sessions, attempt, status=Status.SUCCEEDED, write=write)
@@ -41,7 +45,7 @@ def cancel(sessions: Sessions, attempt: Attempt) -> bool:
     return settle(sessions, attempt, status=Status.CANCELLED)
 
 
-def _result_row(attempt: Attempt, result: ProbeResult) -> MeasurementResultRow:
+def _result_row(attempt: Attempt, result: ProbeResult, prediction: Prediction | None) -> MeasurementResultRow:
     document = msgspec.to_builtins(result)
     return MeasurementResultRow(
         job_id=attempt.job_id,
@@ -51,6 +55,7 @@ def _result_row(attempt: Attempt, result: ProbeResult) -> MeasurementResultRow:
         instants=document["instants"],
         probes=document["probes"],
         step_time=document["step_time_s"],
+        prediction=None if prediction is None else asdict(prediction),
         extrapolated=result.extrapolated,
         transferable=result.transferable,
         steady_bytes=result.steady_bytes,
