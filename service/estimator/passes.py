@@ -8,9 +8,11 @@ from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, dropout
-from service.estimator.tape.graph import Mode, Parameter, Tape, Value
+from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section, Storage
+from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.products import embedding, end_autocast, integers, linear
+from service.estimator.tape.units import Gathering, Units
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora
 
 Highs = dict[Section, tuple[Point, ...]]
@@ -30,18 +32,22 @@ class TrainingPass:
     attention: Attention
     keeps_logits: bool
     accumulating: bool
+    gathering: Gathering | None = None
 
 
 def record_training(model: Architecture, how: TrainingPass) -> Highs:
     """Return the highest points of forward, loss and backward of one micro batch."""
     tape = Tape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
     run = Recording(tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=how.attention, lora=how.lora)
-    step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL)
+    units = Units(tape, how.gathering) if how.gathering is not None else None
+    step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
     ids = integers(tape, sizes.per_token(1))
     hidden = step.hidden_states(ids)
     loss = step.loss(hidden, keeps_logits=how.keeps_logits)
     end_autocast(tape)
     tape.ledger.enter(Section.LOSS_BACKWARD)
+    if units is not None:
+        units.end_forward()
     step.backward(loss)
     return tape.ledger.highest()
 
@@ -77,8 +83,8 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
 class _Step:
     """One pass over the model: the values that outlive a call are its fields."""
 
-    def __init__(self, model: Architecture, run: Recording, *, checkpointed: bool = False) -> None:
-        self.model, self.run, self.tape = model, run, run.tape
+    def __init__(self, model: Architecture, run: Recording, *, checkpointed: bool = False, units: Units | None = None) -> None:
+        self.model, self.run, self.tape, self.units = model, run, run.tape, units
         self.checkpointed = checkpointed
         self.tables: list[Storage] = []
         self.logits: Value | None = None
@@ -87,16 +93,18 @@ class _Step:
     def hidden_states(self, ids: Value) -> Value:
         """Record embedding, blocks and final norm."""
         tape, model, run = self.tape, self.model, self.run
+        if self.units is not None:
+            self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
         x, leftovers = self._embedded(ids)
         run.table_dtype = x.dtype
         self._make_tables()
-        x = tape.boundary(x, self._drop_tables)
+        tape.hook(self._drop_tables)
         count = model.num_hidden_layers
         first = x.storage
         retained = tape.alias(x) if count == 1 else None
         mark = tape.ledger.mark()
         for index, (block, times) in enumerate(model.blocks):
-            x = tape.repeat(times, self._runner(block, f"{index}."), x)
+            x = self._repeated(block, times, f"{index}.", x)
         if first is not None and retained is None:
             tape.revive(mark, first)
         y = run.norm(model.final_norm, x, "")
@@ -135,13 +143,27 @@ class _Step:
             mask = run.extent.mask(run.table_dtype.bytes_per_element)
             self.mask = tape.allocate(Category.ACTIVATIONS, mask)
 
+    def _repeated(self, block: Block, times: int, scope: str, x: Value) -> Value:
+        """Record equal blocks; with sharded units the last one apart, since nothing is reduced before it in backward."""
+        tape, runner = self.tape, self._runner(block, scope)
+        if self.units is None or times == 1:
+            return tape.repeat(times, runner, x)
+        return tape.repeat(1, runner, tape.repeat(times - 1, runner, x))
+
     def _runner(self, block: Block, scope: str) -> Callable[[Value], Value]:
+        tape, units = self.tape, self.units
+
         def run_block(x: Value) -> Value:
             return _record_block(self.run, block, x, scope)
 
-        if not self.checkpointed:
-            return run_block
-        return lambda x: self.tape.checkpoint(run_block, x)
+        def run_checkpointed(x: Value) -> Value:
+            return tape.checkpoint(run_block, x)
+
+        runner = run_checkpointed if self.checkpointed else run_block
+        if units is None:
+            return runner
+        elements, trained = self.run.elements_of(block.weights(), block.linears())
+        return lambda x: units.run(runner, x, elements=elements, trained=trained)
 
     def head_weight(self) -> Parameter:
         """Return the head's table: the embedding's when they are tied."""
@@ -171,6 +193,9 @@ class _Step:
         assert loss.node is not None  # noqa: S101 - something is trained, so the loss has a graph
         loss.node.grad = tape.scratch(loss.numel, loss.dtype)
         tape.run_backward()
+        if self.units is not None:
+            elements = self.model.counts.outside_blocks
+            self.units.close_root(elements, elements if self.run.trains_all else 0)
 
     def _drop_tables(self) -> None:
         self.tape.release(*self.tables)

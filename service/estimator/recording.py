@@ -7,8 +7,9 @@ from service.estimator.dtypes import DType
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, multiply_scalar
-from service.estimator.tape.graph import Parameter, Tape, Value, bytes_of
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Parameter, Value, bytes_of
 from service.estimator.tape.norms import layer_norm, rms_norm
 from service.estimator.tape.products import linear
 from service.estimator.tape.sizes import Size
@@ -57,14 +58,14 @@ class Recording:
         self.extent = Extent()
         self.table_dtype = dtype
         self.cache: Cache | None = None
-        self._trains_all = trains_all
+        self.trains_all = trains_all
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:
         """Return the tape's parameter of a weight; ``scope`` tells blocks of different kinds apart."""
         name = scope + weight.name
         if name not in self._parameters:
-            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self._trains_all)
+            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self.trains_all)
         return self._parameters[name]
 
     def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
@@ -85,6 +86,12 @@ class Recording:
         out = self.extent.tokens(layer.out_features)
         result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
         return self._adapted(layer, x, result, scope) if self.adapts(layer) else result
+
+    def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear]) -> tuple[int, int]:
+        """Return the elements of a block with its adapters, and those of them that are trained."""
+        base = sum(weight.numel for weight in weights)
+        adapters = sum(layer.adapter_parameters(self.lora.rank) for layer in linears if self.adapts(layer)) if self.lora else 0
+        return base + adapters, base if self.trains_all else adapters
 
     def adapts(self, layer: Linear) -> bool:
         """Tell whether a layer carries an adapter."""

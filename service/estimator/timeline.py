@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
-from service.estimator.gathering import bucket_bytes, gathered
+from service.estimator.gathering import bucket_bytes, gathering
 from service.estimator.layout import Layout
 from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
@@ -52,7 +52,7 @@ class Timeline:
         return max(self.moments, key=lambda moment: moment.allocated_bytes)
 
 
-def training_pass(workload: TrainWorkload) -> TrainingPass:
+def training_pass(workload: TrainWorkload, layout: Layout) -> TrainingPass:
     """Return the part of a workload that decides which tensors a micro batch makes."""
     precision = workload.precision
     in_main_buffer = precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
@@ -65,6 +65,7 @@ def training_pass(workload: TrainWorkload) -> TrainingPass:
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
         accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer,
+        gathering=gathering(precision, layout),
     )
 
 
@@ -74,9 +75,9 @@ def train_timeline(
     """Return the timeline of one rank in the steady state."""
     trained = trained_parameters(model, workload)
     states = train_states(model, workload, trained, layout)
-    highs = record(model, training_pass(workload))
+    highs = record(model, training_pass(workload, layout))
     walk = _Walk(model, workload, layout, states, trained)
-    sections = {section: walk.highest(section, points) for section, points in highs.items()}
+    sections = {section: walk.highest(points) for section, points in highs.items()}
     moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]
     for name, members in _INSTANTS.items():
         bytes_, parts = max((sections[member] for member in members), key=lambda pair: pair[0])
@@ -122,13 +123,9 @@ class _Walk:
             "communication_buffers": self.buckets,
         }
 
-    def highest(self, section: Section, points: tuple[Point, ...]) -> tuple[int, Parts]:
+    def highest(self, points: tuple[Point, ...]) -> tuple[int, Parts]:
         """Return the bytes and parts of a section's highest point."""
         parts = self.resident()
-        trains_all = self.workload.method is Method.FULL
-        extra = gathered(self.model, self.workload.precision, self.layout, section, trains_all=trains_all)
-        parts["gathered_weights"] = extra.weights
-        parts["communication_buffers"] += extra.buffers
         if points:
             best = max(points, key=self._price)
             for category, size in best.live:

@@ -8,8 +8,8 @@ from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape import kernels
 from service.estimator.tape.elementwise import chain, dropout, rotate
-from service.estimator.tape.graph import Value
 from service.estimator.tape.kernels import Heads
+from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import autocast_input, split
 from service.estimator.workload import Attention as Kernel
 

@@ -8,7 +8,7 @@ from service.estimator.modules.feedforward import ACTIVATIONS
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import cast, chain, multiply, softmax
-from service.estimator.tape.graph import Parameter, Value
+from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.products import (
     gather,
     grouped_product,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import chain, dropout, from_input, gelu_tanh_composed, multiply
-from service.estimator.tape.graph import Tape, Value
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.nodes import Value
 
 ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
     "silu": from_input,

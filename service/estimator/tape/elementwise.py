@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from service.estimator.dtypes import DType
-from service.estimator.tape.graph import Tape, Value, bytes_of
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Value, bytes_of
 from service.estimator.tape.sizes import Size
 
 

@@ -6,16 +6,14 @@ gradient on without copying where the formula is the identity, and adds a second
 or shared.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
+from service.estimator.tape.nodes import Backward, Hook, Node, Parameter, Segment, Value, bytes_of
 from service.estimator.tape.sizes import Size
-
-Backward = Callable[[Storage], None]
 
 
 class Mode(Enum):
@@ -31,78 +29,6 @@ class Mode(Enum):
     """the second forward of a checkpointed block: tensors are kept, and it ends when all that were counted are there"""
 
 
-class Parameter:
-    """A weight tensor: ``numel`` elements in ``dtype``; its bytes are states, not part of the tape."""
-
-    __slots__ = ("dtype", "held", "held_is_view", "name", "numel", "pending", "trainable")
-
-    def __init__(self, name: str, numel: int, dtype: DType, *, trainable: bool) -> None:
-        """Start without gradients under way."""
-        self.name = name
-        self.numel = numel
-        self.dtype = dtype
-        self.trainable = trainable
-        self.pending = 0
-        self.held: Storage | None = None
-        self.held_is_view = False
-
-
-class Node:
-    """One differentiable operation: what it kept, how it answers a gradient, and the gradient that waits for it.
-
-    ``consumes``: its backward drops the gradient itself, before it is through.
-    """
-
-    __slots__ = ("backward", "consumes", "grad", "grad_is_view", "saved")
-
-    def __init__(self, saved: list[Storage], backward: Backward, *, consumes: bool = False) -> None:
-        """Start without a gradient."""
-        self.consumes = consumes
-        self.saved = saved
-        self.backward = backward
-        self.grad: Storage | None = None
-        self.grad_is_view = False
-
-
-class Value:
-    """A tensor that a Python name refers to; ``storage`` None means a parameter."""
-
-    __slots__ = ("dtype", "node", "numel", "parameter", "requires_grad", "storage")
-
-    def __init__(self, storage: Storage | None, numel: Size, dtype: DType, node: Node | None = None) -> None:
-        """Refer to a storage, and to the node that made it when it is differentiable."""
-        self.storage = storage
-        self.numel = numel
-        self.dtype = dtype
-        self.node = node
-        self.parameter: Parameter | None = None
-        self.requires_grad = node is not None
-
-
-def value_of(parameter: Parameter) -> Value:
-    """Return the parameter as an input of operations."""
-    value = Value(None, sizes.constant(parameter.numel), parameter.dtype)
-    value.parameter = parameter
-    value.requires_grad = parameter.trainable
-    return value
-
-
-class Segment:
-    """Nodes of one block that stands for ``count`` equal blocks."""
-
-    __slots__ = ("count", "nodes")
-
-    def __init__(self, count: int, nodes: "list[Node | Segment]") -> None:
-        """Stand for ``count`` blocks."""
-        self.count = count
-        self.nodes = nodes
-
-
-def bytes_of(numel: Size, dtype: DType) -> Size:
-    """Return the bytes of so many elements."""
-    return sizes.scale(numel, dtype.bytes_per_element)
-
-
 class Tape:
     """Records operations; ``accumulating`` means that stored gradients exist already, as in a second micro batch."""
 
@@ -112,12 +38,12 @@ class Tape:
         self.mode = mode
         self.autocast = autocast
         self.accumulating = accumulating
-        self.nodes: list[Node | Segment] = []
+        self.nodes: list[Node | Hook | Segment] = []
         self.copies: dict[str, tuple[Value, int]] = {}
         self.times = 1
         self._num_saved = 0
         self._stop_after: int | None = None
-        self._collected: list[Storage] | None = None
+        self.collected: list[Storage] | None = None
         self._outbox: list[tuple[Value, Storage, bool]] = []
 
     @property
@@ -249,19 +175,12 @@ class Tape:
         if parameter.pending > 0:
             return
         parameter.held = None
-        if self._collected is not None:
-            self._collected.append(grad)
+        if self.collected is not None:
+            self.collected.append(grad)
         elif self.accumulating:
             self.release(grad)
         else:
             self.ledger.convert(grad, parameter.numel)
-
-    @contextmanager
-    def collecting(self) -> Iterator[list[Storage]]:
-        """Keep the gradients of parameters at full size and hand them over, as a sharded unit does."""
-        outer, self._collected = self._collected, []
-        yield self._collected
-        self._collected = outer
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         """Run ``count`` equal blocks in a row, recording one; a block frees its input at its end.
@@ -295,30 +214,25 @@ class Tape:
         nodes, self.nodes = self.nodes, []
         self._visit(nodes)
 
-    def _visit(self, nodes: "list[Node | Segment]") -> None:
+    def _visit(self, nodes: "list[Node | Hook | Segment]") -> None:
         for node in reversed(nodes):
             if isinstance(node, Segment):
                 mark, before = self.ledger.mark(), self.ledger.snapshot()
                 self._visit(node.nodes)
                 if node.count > 1:
                     self.ledger.echo(mark, self.ledger.growth_since(before), node.count - 1)
+            elif isinstance(node, Hook):
+                node.run()
             elif node.grad is not None:
                 grad, node.grad = node.grad, None
                 node.backward(grad)
                 self.release(*node.saved, *([] if node.consumes else [grad]))
                 self._deliver()
 
-    def boundary(self, x: Value, on_backward: Callable[[], None]) -> Value:
-        """Return ``x`` (its name passes on) with a hook that runs when backward arrives here."""
-        if x.requires_grad:
-            source = Value(None, x.numel, x.dtype, x.node)
-
-            def backward(grad: Storage) -> None:
-                on_backward()
-                self.send(source, self.hold(grad))
-
-            x.node = self.append(Node([], backward))
-        return x
+    def hook(self, run: Callable[[], None]) -> None:
+        """Arrange for ``run`` when backward comes by this place."""
+        if self.records:
+            self.nodes.append(Hook(run))
 
     def require_grad(self, x: Value) -> None:
         """Make ``x`` a leaf with a gradient: its tensor lives as long as the graph, and its gradient stays."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add_scalar, cast, chain, multiply_scalar, softmax
-from service.estimator.tape.graph import Tape, Value
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import batched_product, copy_of
 from service.estimator.tape.sizes import Size
 

@@ -89,9 +89,11 @@ class Ledger:
     def convert(self, storage: Storage, gradient_elements: int) -> None:
         """Turn a storage into a stored gradient of so many elements; nothing is allocated."""
         self.remove(storage.category, storage.size)
-        self.live[Category.GRADIENTS] = sizes.add(
-            self.live.get(Category.GRADIENTS, sizes.ZERO), sizes.constant(gradient_elements)
-        )
+        self.store_gradients(gradient_elements)
+
+    def store_gradients(self, elements: int) -> None:
+        """Count so many elements of stored gradients, whatever one of them costs."""
+        self.live[Category.GRADIENTS] = sizes.add(self.live.get(Category.GRADIENTS, sizes.ZERO), sizes.constant(elements))
 
     def mark(self) -> int:
         """Return how many points the section has, for ``shift`` and ``echo``."""

@@ -10,8 +10,9 @@ from service.estimator.tape.elementwise import (
     multiply,
     power,
 )
-from service.estimator.tape.graph import Parameter, Tape, Value, value_of
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Parameter, Value, value_of
 from service.estimator.tape.sizes import Size
 
 

@@ -3,8 +3,9 @@
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import cast
-from service.estimator.tape.graph import Node, Parameter, Tape, Value, value_of
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Parameter, Value, value_of
 from service.estimator.tape.sizes import Size
 
 

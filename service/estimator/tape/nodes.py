@@ -1,0 +1,92 @@
+"""The values and nodes that a tape records: parameters, tensors behind names, operations of the graph."""
+
+from collections.abc import Callable
+
+from service.estimator.dtypes import DType
+from service.estimator.tape import sizes
+from service.estimator.tape.ledger import Storage
+from service.estimator.tape.sizes import Size
+
+Backward = Callable[[Storage], None]
+
+
+class Parameter:
+    """A weight tensor: ``numel`` elements in ``dtype``; its bytes are states, not part of the tape."""
+
+    __slots__ = ("dtype", "held", "held_is_view", "name", "numel", "pending", "trainable")
+
+    def __init__(self, name: str, numel: int, dtype: DType, *, trainable: bool) -> None:
+        """Start without gradients under way."""
+        self.name = name
+        self.numel = numel
+        self.dtype = dtype
+        self.trainable = trainable
+        self.pending = 0
+        self.held: Storage | None = None
+        self.held_is_view = False
+
+
+class Node:
+    """One differentiable operation: what it kept, how it answers a gradient, and the gradient that waits for it.
+
+    ``consumes``: its backward drops the gradient itself, before it is through.
+    """
+
+    __slots__ = ("backward", "consumes", "grad", "grad_is_view", "saved")
+
+    def __init__(self, saved: list[Storage], backward: Backward, *, consumes: bool = False) -> None:
+        """Start without a gradient."""
+        self.consumes = consumes
+        self.saved = saved
+        self.backward = backward
+        self.grad: Storage | None = None
+        self.grad_is_view = False
+
+
+class Value:
+    """A tensor that a Python name refers to; ``storage`` None means a parameter."""
+
+    __slots__ = ("dtype", "node", "numel", "parameter", "requires_grad", "storage")
+
+    def __init__(self, storage: Storage | None, numel: Size, dtype: DType, node: Node | None = None) -> None:
+        """Refer to a storage, and to the node that made it when it is differentiable."""
+        self.storage = storage
+        self.numel = numel
+        self.dtype = dtype
+        self.node = node
+        self.parameter: Parameter | None = None
+        self.requires_grad = node is not None
+
+
+def value_of(parameter: Parameter) -> Value:
+    """Return the parameter as an input of operations."""
+    value = Value(None, sizes.constant(parameter.numel), parameter.dtype)
+    value.parameter = parameter
+    value.requires_grad = parameter.trainable
+    return value
+
+
+class Hook:
+    """Something that happens when backward comes by, gradient or not."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        """Wait to be visited."""
+        self.run = run
+
+
+class Segment:
+    """Nodes of one block that stands for ``count`` equal blocks."""
+
+    __slots__ = ("count", "nodes")
+
+    def __init__(self, count: int, nodes: "list[Node | Hook | Segment]") -> None:
+        """Stand for ``count`` blocks."""
+        self.count = count
+        self.nodes = nodes
+
+
+def bytes_of(numel: Size, dtype: DType) -> Size:
+    """Return the bytes of so many elements."""
+    return sizes.scale(numel, dtype.bytes_per_element)

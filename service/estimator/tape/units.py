@@ -1,0 +1,96 @@
+"""Sharded units: what a rank gathers for a block, and the full-size gradients that it reduces after it.
+
+The order of events is FSDP2's (torch/distributed/fsdp/_fully_shard), read off a logged run: a block's all-gather output lives
+until the next one is there; in backward the next block is gathered while the current one runs, and the input of a
+reduce-scatter lives until the next reduce-scatter.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathering:
+    """Bytes per element of a gathered parameter and of a reduced gradient, and whether blocks are dropped after forward."""
+
+    gather_bytes: int
+    reduce_bytes: int
+    reshard: bool
+
+
+class Units:
+    """The buffers of sharded units during one step: the root unit holds everything outside of the blocks."""
+
+    def __init__(self, tape: Tape, how: Gathering) -> None:
+        """Start with nothing gathered."""
+        self.tape, self.how = tape, how
+        self._outputs: list[Storage] = []
+        self._reducing: list[Storage] = []
+        self._root: list[Storage] = []
+
+    def open_root(self, elements: int, block_elements: int) -> None:
+        """Gather the root unit; its all-gather output gives way to the first block's."""
+        self._root.append(self._gathered(elements))
+        self.tape.release(self._gathered(elements))
+        self._outputs.append(self._gathered(block_elements))
+        self.tape.collected = []
+
+    def close_root(self, elements: int, trained: int) -> None:
+        """Reduce the root's gradients, the last of all."""
+        self.tape.release(*self._root)
+        self._reduce(elements, trained)
+        self.tape.release(*self._reducing)
+
+    def end_forward(self) -> None:
+        """Drop the last all-gather output, and gather the block that backward begins with."""
+        sizes_ = [output.size for output in self._outputs]
+        self._release(self._outputs)
+        if self.how.reshard:
+            self._outputs.extend(self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in sizes_)
+
+    def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
+        """Run a block with its weights gathered, and arrange for its backward."""
+        tape = self.tape
+        weights: list[Storage] = []
+        tape.hook(lambda: self._after_backward(weights, elements, trained))
+        output = self._gathered(elements)
+        weights.append(self._gathered(elements))
+        self._release(self._outputs)
+        self._outputs.append(output)
+        y = block(x)
+        if self.how.reshard:
+            self._release(weights)
+        tape.hook(lambda: self._before_backward(weights, elements))
+        return y
+
+    def _before_backward(self, weights: list[Storage], elements: int) -> None:
+        if self.how.reshard:
+            weights.append(self._gathered(elements))
+            self._release(self._outputs)
+            self._outputs.append(self._gathered(elements))
+
+    def _after_backward(self, weights: list[Storage], elements: int, trained: int) -> None:
+        self._release(weights)
+        self._reduce(elements, trained)
+
+    def _reduce(self, elements: int, trained: int) -> None:
+        """Copy the unit's gradients into one reduce-scatter input, and keep the shard."""
+        self._release(self._reducing)
+        size = sizes.constant(min(elements, trained) * self.how.reduce_bytes)
+        self._reducing.append(self.tape.allocate(Category.COMMUNICATION, size))
+        collected, self.tape.collected = self.tape.collected or [], []
+        self.tape.release(*collected)
+        if not self.tape.accumulating:
+            self.tape.ledger.store_gradients(trained)
+
+    def _gathered(self, elements: int) -> Storage:
+        return self.tape.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * self.how.gather_bytes))
+
+    def _release(self, storages: list[Storage]) -> None:
+        self.tape.release(*storages)
+        storages.clear()
