@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,11 @@ class System:
         """Start a reconcile loop."""
         return self._start(self.environment, "-m", "service", "reconcile")
 
+    def start_api(self, listener: socket.socket) -> "subprocess.Popen[bytes]":
+        """Start the API on a socket that outlives it, as a supervisor or a proxy would have it."""
+        number = listener.fileno()
+        return self._start(self.environment, "-m", "service", "serve", "--fd", str(number), pass_fds=(number,))
+
     def submit(self, script: Script, *, ring: Ring = no_bell) -> UUID:
         """Ask for a measurement that plays ``script``."""
         request = a_request(script=script)
@@ -78,8 +84,8 @@ class System:
         events = measurements.events_after(self.sessions, job_id, seq=0).events
         return [(str(one.data["status"]), int(str(one.data["attempt"]))) for one in events if one.kind == "status"]
 
-    def _start(self, environment: dict[str, str], *arguments: str) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen([sys.executable, *arguments], env=environment)
+    def _start(self, environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen([sys.executable, *arguments], env=environment, pass_fds=pass_fds)
         self.stack.callback(_end, process)
         self.processes.append(process)
         return process
@@ -94,9 +100,13 @@ def horse_of(worker: "subprocess.Popen[bytes]") -> int:
 @pytest.fixture
 def system(sessions: sessionmaker[Session], database_url: str, tmp_path: Path) -> Iterator[System]:
     """Return a system whose processes end with the test; it has no Redis until a test brings one."""
-    environment = {**os.environ, **TIMES, "DATABASE_URL": database_url, "HEADROOM_LOG_LEVEL": "info"}
     with ExitStack() as stack:
-        yield System(sessions=sessions, environment=environment, dir=tmp_path, stack=stack)
+        yield System(sessions=sessions, environment=environment_for(database_url), dir=tmp_path, stack=stack)
+
+
+def environment_for(database_url: str) -> dict[str, str]:
+    """Return the environment of our processes."""
+    return {**os.environ, **TIMES, "DATABASE_URL": database_url}
 
 
 def succeeded_once(system: System, job_id: UUID, *, attempt: int) -> bool:

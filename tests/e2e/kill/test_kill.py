@@ -2,10 +2,14 @@
 
 import os
 import signal
+import socket
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import cast
+from uuid import UUID
 
+import httpx
 import psutil
 from redis import Redis
 
@@ -17,6 +21,20 @@ from service.usecases.workers import WorkerState
 from tests.e2e.kill.conftest import IN_TIME_S, Script, System, horse_of, succeeded_once
 from tests.processes import has_ended
 from tests.waiting import eventually
+
+WORKLOAD = {"task": "train", "sequence_length": 8}
+TINY_LLAMA: dict[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "vocab_size": 256,
+    "max_position_embeddings": 128,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+}
 
 
 def held_up(system: System) -> tuple[Script, Path, Path]:
@@ -128,15 +146,32 @@ def test_kill_9_of_redis_in_the_middle_of_a_job(system: System) -> None:
         assert worker.poll() is None
 
 
-def test_kill_9_of_whoever_asked(system: System) -> None:
-    """A client process that dies right after its commit, before it could ring, leaves a job that runs all the same."""
+def test_kill_9_of_the_api_in_the_middle_of_a_job(system: System) -> None:
+    """The job does not notice; the same request to the next API is the same job, and its events are all there."""
     script, note, gate = held_up(system)
-    system.start_worker()
-    job_id = system.submit(script)
-    system.wait_for_pid(note)
-    gate.touch()
+    body = {"model": {"hf_config": {**TINY_LLAMA, "script": script}}, "workload": WORKLOAD, "device": "cpu"}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/measurements"
+        ask = partial(httpx.post, url, json=body, headers={"Idempotency-Key": "one"}, timeout=IN_TIME_S)
+        api = system.start_api(listener)
+        system.start_worker()
+        first = ask()
+        system.wait_for_pid(note)
 
-    assert system.wait_for_end(job_id).status is Status.SUCCEEDED
+        api.kill()
+        api.wait()
+        gate.touch()
+        job = system.wait_for_end(UUID(first.json()["id"]))
+        system.start_api(listener)
+        again = ask()
+        told = httpx.get(f"{url}/{job.id}/events", headers={"Last-Event-ID": "1"}, timeout=IN_TIME_S).text
+
+    assert first.status_code == again.status_code == 202
+    assert succeeded_once(system, job.id, attempt=1)
+    assert (again.json()["id"], again.json()["status"]) == (str(job.id), "succeeded")
+    assert "id: 1\n" not in told
+    assert "id: 2\n" in told
+    assert f"id: {job.last_event}\n" in told
 
 
 def test_a_ring_is_heard_at_once(system: System) -> None:
