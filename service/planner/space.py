@@ -1,0 +1,137 @@
+"""What a search may vary: the numbers of GPUs, and the configurations of each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
+from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.planner.moves import Config
+
+SEARCHABLE = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
+"""Fields that a search varies when the request leaves them open."""
+LEVEL = 0.95
+"""The level of the estimator's intervals."""
+DEFAULT_MAX_GPUS = 1024
+MAX_MICRO_BATCH_SIZE = 64
+_MEGATRON_STAGES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of a search; with a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts."""
+
+    max_gpus: int = DEFAULT_MAX_GPUS
+    confidence: float | None = LEVEL
+    global_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse bounds below one, and a confidence that the intervals do not have."""
+        if self.max_gpus < 1:
+            message = f"max_gpus is {self.max_gpus}; it must be 1 or more"
+            raise InvalidInputError(message, field="constraints.max_gpus")
+        if self.global_batch_size is not None and self.global_batch_size < 1:
+            message = f"global_batch_size is {self.global_batch_size}; it must be 1 or more"
+            raise InvalidInputError(message, field="constraints.global_batch_size")
+        if self.confidence not in {None, LEVEL}:
+            raise NotModelledError(f"confidence {self.confidence}", field="confidence", modelled=[str(LEVEL), "null"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """How many GPUs: ``workload`` and ``layout`` hold what the request says and defaults; ``fixed`` names what it said."""
+
+    workload: Workload
+    layout: Layout
+    fixed: frozenset[str] = frozenset()
+    limits: Limits = Limits()
+
+    def is_open(self, name: str) -> bool:
+        """Whether the search may vary a field."""
+        return name not in self.fixed
+
+
+def sizes(question: Question) -> tuple[int, ...]:
+    """Return the numbers of GPUs to try, ascending: any number within a node, then whole nodes.
+
+    Serving has one: replicas do not shrink each other, and what splits one is not modelled.
+    """
+    layout, most = question.layout, question.limits.max_gpus
+    if isinstance(question.workload, ServeWorkload) or not question.is_open("data_parallel"):
+        return (layout.num_gpus,) if layout.num_gpus <= most else ()
+    per_node = layout.gpus_per_node
+    split = layout.num_gpus // layout.data_parallel
+    counts = (*range(1, min(per_node, most) + 1), *range(2 * per_node, most + 1, per_node))
+    return tuple(count for count in counts if count % split == 0)
+
+
+def configs(question: Question, num_gpus: int) -> Iterator[Config]:
+    """Yield every configuration of so many GPUs, at the smallest micro batch that is allowed."""
+    layout, workload = question.layout, question.workload
+    ranks = num_gpus // (layout.num_gpus // layout.data_parallel)
+    for sharding, stage in _shardings(question, ranks):
+        placed = replace(layout, data_parallel=ranks, sharding=sharding, zero_stage=stage)
+        if isinstance(workload, ServeWorkload):
+            yield workload, placed
+            continue
+        for checkpointing in _checkpointings(question, workload):
+            batched = _batched(question, replace(workload, activation_checkpointing=checkpointing), ranks)
+            if batched is not None:
+                yield batched, placed
+
+
+def larger_batches(question: Question, config: Config) -> Iterator[Config]:
+    """Yield a configuration with twice its micro batch, and twice that, where the request leaves it open."""
+    workload, layout = config
+    limits = question.limits
+    if not isinstance(workload, TrainWorkload) or not question.is_open("micro_batch_size"):
+        return
+    if limits.global_batch_size is not None and not question.is_open("gradient_accumulation_steps"):
+        return
+    size, steps = workload.micro_batch_size * 2, workload.gradient_accumulation_steps
+    while size <= MAX_MICRO_BATCH_SIZE:
+        if limits.global_batch_size is not None:
+            if steps % 2:
+                return
+            steps //= 2
+        yield replace(workload, micro_batch_size=size, gradient_accumulation_steps=steps), layout
+        size *= 2
+
+
+def _shardings(question: Question, ranks: int) -> tuple[tuple[Sharding, int], ...]:
+    """Return who may shard and how far; on one rank there is nothing to shard."""
+    asked = (question.layout.sharding, question.layout.zero_stage)
+    if isinstance(question.workload, ServeWorkload) or not question.is_open("zero_stage"):
+        return (asked,)
+    if not question.is_open("sharding"):
+        match question.layout.sharding:
+            case Sharding.DEEPSPEED:
+                return tuple((Sharding.DEEPSPEED, stage) for stage in range(MAX_ZERO_STAGE + 1))
+            case Sharding.MEGATRON:
+                return tuple((Sharding.MEGATRON, stage) for stage in range(_MEGATRON_STAGES))
+            case _:
+                return (asked,)
+    if ranks == 1:
+        return ((Sharding.DDP, 0),)
+    return ((Sharding.DDP, 0), *((Sharding.DEEPSPEED, stage) for stage in range(1, MAX_ZERO_STAGE + 1)))
+
+
+def _checkpointings(question: Question, workload: TrainWorkload) -> tuple[Checkpointing, ...]:
+    if question.is_open("activation_checkpointing"):
+        return (Checkpointing.NONE, Checkpointing.FULL)
+    return (workload.activation_checkpointing,)
+
+
+def _batched(question: Question, workload: TrainWorkload, ranks: int) -> TrainWorkload | None:
+    """Return the workload at its smallest micro batch; nothing when no micro batch makes the global batch."""
+    size = 1 if question.is_open("micro_batch_size") else workload.micro_batch_size
+    steps, batch = workload.gradient_accumulation_steps, question.limits.global_batch_size
+    if batch is None:
+        return replace(workload, micro_batch_size=size)
+    if question.is_open("gradient_accumulation_steps"):
+        steps = batch // (size * ranks)
+    elif question.is_open("micro_batch_size"):
+        size = batch // (steps * ranks)
+    if size * steps * ranks != batch:
+        return None
+    return replace(workload, micro_batch_size=size, gradient_accumulation_steps=steps)
