@@ -32,6 +32,7 @@ class Units:
         self._outputs: list[Storage] = []
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
+        self._root_gradients: list[Storage] = []
 
     def open_root(self, elements: int, block_elements: int) -> None:
         """Gather the root unit; its all-gather output gives way to the first block's."""
@@ -43,6 +44,7 @@ class Units:
     def close_root(self, elements: int, trained: int) -> None:
         """Reduce the root's gradients, the last of all."""
         self.tape.release(*self._root)
+        self.tape.collected = self._root_gradients + (self.tape.collected or [])
         self._reduce(elements, trained)
         self.tape.release(*self._reducing)
 
@@ -69,6 +71,8 @@ class Units:
         return y
 
     def _before_backward(self, weights: list[Storage], elements: int) -> None:
+        self._root_gradients += self.tape.collected or []
+        self.tape.collected = []
         if self.how.reshard:
             weights.append(self._gathered(elements))
             self._release(self._outputs)
