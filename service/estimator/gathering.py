@@ -11,8 +11,8 @@ DEEPSPEED_BUCKET_ELEMENTS = 500_000_000
 
 
 def gathering(precision: Precision, layout: Layout) -> Gathering | None:
-    """Return how parameters are gathered; None where every rank has them all."""
-    if Shards.of(layout).weights == 1:
+    """Return how parameters are gathered; None where every rank has them all. FSDP2 gathers on a single rank too."""
+    if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2:
         return None
     reduce_dtype = precision.reduce_dtype or precision.grad_dtype
     return Gathering(

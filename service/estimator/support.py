@@ -3,9 +3,9 @@
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.optimizers import optimizer_named
-from service.estimator.states import Shards
 from service.estimator.workload import (
     Cache,
     Checkpointing,
@@ -93,7 +93,7 @@ def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layou
     if precision.autocast and model.spec.num_experts:
         raise NotModelledError("experts under autocast", field="workload.precision", modelled=["bf16", "fp32", "bf16_mixed"])
     casts = precision.compute_dtype is not precision.param_dtype and not precision.autocast
-    if casts and Shards.of(layout).weights == 1:
+    if casts and gathering(precision, layout) is None:
         message = (
             f"compute_dtype {precision.compute_dtype.value} beside {precision.param_dtype.value} parameters without autocast "
             "is a cast at gather: use sharding 'fsdp2' or zero_stage 3, or set autocast"

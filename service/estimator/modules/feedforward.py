@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import chain, dropout, from_input, gelu_tanh_composed, multiply
+from service.estimator.tape.elementwise import chain, dropout, from_input, gelu_tanh_composed, multiply, silu
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 
 ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
-    "silu": from_input,
+    "silu": silu,
     "gelu": from_input,
     "gelu_new": gelu_tanh_composed,
     "gelu_pytorch_tanh": from_input,
