@@ -1,0 +1,14 @@
+"""The generated files of the documentation."""
+
+from pathlib import Path
+
+from tests.accuracy.picture import scatter
+from tests.accuracy.report import markdown_report
+from tests.accuracy.scoring import Scores
+
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def pages(scores: Scores) -> dict[Path, str]:
+    """Return what each file must hold."""
+    return {_DOCS / "accuracy.md": markdown_report(scores), _DOCS / "accuracy.svg": scatter(scores)}
