@@ -42,6 +42,8 @@ class DecoderSpec:
     attention_dropout: float = 0.0
     residual_dropout: float = 0.0
     embedding_dropout: float = 0.0
+    approximate: bool = False
+    """Only the number of parameters is known: the shape is a stand-in, and intervals say so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,6 @@ def communicators(num_gpus: int) -> Share:
     )
 
 
-def interval(point: int, shares: tuple[Share, ...]) -> Interval:
-    """Return the interval of a sum whose parts err independently of what is allocated."""
-    return Interval(point + sum(share.low for share in shares), point + sum(share.high for share in shares))
+def interval(base: Interval, shares: tuple[Share, ...]) -> Interval:
+    """Return the interval of a base and of what lies on top of it."""
+    return Interval(base.low + sum(share.low for share in shares), base.high + sum(share.high for share in shares))

@@ -39,6 +39,7 @@ def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device
         peak=peak,
         steady_bytes=weights + cache,
         components=tuple(serving_components(model, workload, moments[peak.name])),
+        approximate=model.spec.approximate,
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
             kv_cache_bytes=cache,

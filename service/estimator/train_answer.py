@@ -27,6 +27,7 @@ def explain_training(
         components=tuple(training_components(model, workload, layout, timeline.trained, peak.parts)),
         phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
         checkpoint=_checkpoint(workload, timeline.trained),
+        approximate=model.spec.approximate,
         warnings=_warnings(workload, layout),
     )
 
