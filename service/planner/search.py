@@ -171,7 +171,8 @@ def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
     usable = f"of {format_bytes(usable_bytes)} usable"
     if largest.bytes > usable_bytes:
-        return f"{part} alone need {format_bytes(largest.bytes)} per GPU {usable}"
+        verb = "need" if part.endswith("s") else "needs"
+        return f"{part} alone {verb} {format_bytes(largest.bytes)} per GPU {usable}"
     if estimate.device_bytes <= usable_bytes:
         high = format_bytes(estimate.device_interval.high)
         return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {LEVEL:.0%}"

@@ -1,0 +1,54 @@
+"""Small real subjects: gpt2 and llama-2-7b on GPUs of any memory."""
+
+from dataclasses import replace
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.device import Device
+from service.estimator.layout import Layout, Sharding
+from service.estimator.result import Basis, Component, Estimate, Interval
+from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
+from service.planner.subject import Subject, make_subject
+
+ONE_GPU = Layout()
+ZERO_3 = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
+SHORT = TrainWorkload(sequence_length=256)
+LONG = TrainWorkload(sequence_length=4096)
+ADAPTERS = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
+CHAT = ServeWorkload(num_sequences=16, prompt_tokens=512)
+
+
+def a_device(usable_bytes: int, *, link_bytes_per_second: int | None = None) -> Device:
+    """Return a GPU with the speed of an A100 and any memory."""
+    a100 = resolve_gpu("A100-SXM4-80GB").device()
+    link = link_bytes_per_second or a100.link_bytes_per_second
+    return replace(a100, name="test", capacity_bytes=usable_bytes, usable_bytes=usable_bytes, link_bytes_per_second=link)
+
+
+def a_subject(model: str = "gpt2", *, usable_bytes: int = 80 * 2**30) -> Subject:
+    """Return a catalogue model on a GPU with so much memory."""
+    return make_subject(load_architecture(resolve_model(model)), a_device(usable_bytes))
+
+
+def an_a100_subject(model: str) -> Subject:
+    """Return a catalogue model on the A100 of the catalogue."""
+    return make_subject(load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").device())
+
+
+def an_estimate(device_bytes: int, *, high: int | None = None) -> Estimate:
+    """Return an estimate of which only the device bytes matter."""
+    around = Interval(low=device_bytes, high=device_bytes if high is None else high)
+    return Estimate(
+        num_gpus=1,
+        allocated_bytes=device_bytes,
+        reserved_bytes=device_bytes,
+        device_bytes=device_bytes,
+        steady_bytes=0,
+        allocated_interval=around,
+        reserved_interval=around,
+        device_interval=around,
+        peak_instant="backward",
+        components=(Component("activations", device_bytes, Basis.EXACT, "given", "test"),),
+        instants=(),
+        stages=(),
+    )
