@@ -1,0 +1,208 @@
+"""The fewest GPUs: exact, kept to the request, and explained."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import Layout, Sharding
+from service.estimator.units import GIB, MIB
+from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.planner.how_many import MAX_CANDIDATES, Plan, how_many
+from service.planner.pace import seconds_per_token
+from service.planner.space import Limits, Question, configs, sizes
+from service.planner.subject import Subject
+from service.planner.verdict import Verdict, judge
+from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, a_subject, an_a100_subject
+
+SMALL = Limits(max_gpus=32)
+MEMORY = st.integers(min_value=700, max_value=6000).map(lambda mebibytes: mebibytes * MIB)
+BATCHES = replace(SHORT, micro_batch_size=8)
+
+
+def _plan(subject: Subject, workload: Workload, layout: Layout = ONE_GPU, **rest: object) -> Plan:
+    return how_many(subject, Question(workload=workload, layout=layout, **rest))  # type: ignore[arg-type]  # named by the caller
+
+
+def _brute_force(subject: Subject, question: Question, accepted: set[Verdict]) -> int | None:
+    """Return the smallest size of which any configuration is accepted, with no bound and no shortcut."""
+    for count in sizes(question):
+        for workload, layout in configs(question, count):
+            if judge(subject.evaluate(workload, layout), subject.device).verdict in accepted:
+                return count
+    return None
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    usable=MEMORY, confidence=st.sampled_from([0.95, None]), fixed=st.sampled_from([(), ("zero_stage",), ("micro_batch_size",)])
+)
+def test_the_answer_is_the_fewest(usable: int, confidence: float | None, fixed: tuple[str, ...]) -> None:
+    """Bounds skip work and never an answer."""
+    subject = a_subject("gpt2", usable_bytes=usable)
+    limits = replace(SMALL, confidence=confidence)
+    question = Question(workload=BATCHES, layout=ONE_GPU, fixed=frozenset(fixed), limits=limits)
+    accepted = {Verdict.FITS} if confidence else {Verdict.FITS, Verdict.TIGHT}
+
+    assert how_many(subject, question).num_gpus == _brute_force(subject, question, accepted)
+
+
+@settings(max_examples=25, deadline=None)
+@given(small=MEMORY, more=MEMORY)
+def test_more_memory_never_needs_more_gpus(small: int, more: int) -> None:
+    """None counts as more than any number."""
+    few, many = (
+        _plan(a_subject("gpt2", usable_bytes=usable), BATCHES, limits=SMALL).num_gpus or 2**20
+        for usable in (small + more, small)
+    )
+
+    assert few <= many
+
+
+@settings(max_examples=25, deadline=None)
+@given(usable=MEMORY, per_node=st.sampled_from([1, 4, 8]))
+def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> None:
+    """A candidate is complete; what is smaller is rejected, each size once and with a deficit."""
+    subject = a_subject("gpt2", usable_bytes=usable)
+    question = Question(workload=SHORT, layout=Layout(gpus_per_node=per_node), limits=SMALL)
+
+    plan = how_many(subject, question)
+
+    for candidate in plan.candidates:
+        assert subject.evaluate(candidate.workload, candidate.layout) == candidate.estimate
+        assert candidate.estimate.num_gpus == candidate.num_gpus == plan.num_gpus
+        assert candidate.judgement.verdict is Verdict.FITS
+    assert [miss.num_gpus for miss in plan.rejected] == [
+        size for size in sizes(question) if plan.num_gpus is None or size < plan.num_gpus
+    ]
+    assert all(miss.deficit_bytes > 0 and miss.reason for miss in plan.rejected)
+
+
+def test_7b_full_fine_tuning_on_a100s() -> None:
+    """One holds not even the states, two are tight, three fit with everything sharded."""
+    plan = _plan(an_a100_subject("llama-2-7b"), LONG)
+
+    assert plan.num_gpus == 3
+    assert [miss.num_gpus for miss in plan.rejected] == [1, 2]
+    assert "optimizer" in plan.rejected[0].reason
+    assert "would be tight" in plan.rejected[1].reason
+    assert _plan(an_a100_subject("llama-2-7b"), LONG, limits=Limits(confidence=None)).num_gpus == 2
+
+
+def test_70b_takes_whole_nodes() -> None:
+    """The states of 70B take more than two nodes of eight; the answer is a multiple of the node."""
+    plan = _plan(an_a100_subject("llama-2-70b"), LONG)
+
+    assert plan.num_gpus == 24
+    assert plan.rejected[3].reason.startswith("optimizer states alone need 128.48 GiB per GPU of 79.15 GiB usable")
+    assert plan.rejected[3].component == "optimizer_states"
+    assert plan.searched.layouts < 8 * len(plan.rejected)
+    assert plan.searched.pruned["states_alone"] > 0
+
+
+def test_candidates_are_ordered_by_time() -> None:
+    """The fastest first; among equally fast ones no recomputing and the lower stage."""
+    subject = an_a100_subject("llama-2-7b")
+    plan = _plan(
+        subject, LONG, limits=Limits(confidence=None), fixed=frozenset({"data_parallel"}), layout=Layout(data_parallel=8)
+    )
+
+    keys = []
+    for candidate in plan.candidates:
+        assert isinstance(candidate.workload, TrainWorkload)
+        seconds = seconds_per_token(subject, candidate.workload, candidate.layout)
+        recomputes = candidate.workload.activation_checkpointing is Checkpointing.FULL
+        keys.append((seconds, recomputes, candidate.layout.zero_stage))
+    assert keys == sorted(keys)
+    assert 1 < len(keys) <= MAX_CANDIDATES
+
+
+def test_what_the_request_fixes_is_kept_to_the_letter() -> None:
+    """Stage, sharding, checkpointing, micro batch and ranks stay as they were asked."""
+    layout = Layout(data_parallel=16, zero_stage=2, sharding=Sharding.DEEPSPEED)
+    workload = replace(LONG, micro_batch_size=2, activation_checkpointing=Checkpointing.FULL)
+    fixed = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
+
+    (candidate,) = _plan(an_a100_subject("llama-2-7b"), workload, layout, fixed=fixed).candidates
+
+    assert (candidate.workload, candidate.layout) == (workload, layout)
+
+
+def test_nothing_is_enough() -> None:
+    """No number, but the reason, the closest miss and the smallest change that would help."""
+    subject = a_subject("gpt2", usable_bytes=4 * GIB)
+    workload = replace(SHORT, micro_batch_size=64)
+    plan = _plan(subject, workload, limits=SMALL, fixed=frozenset({"micro_batch_size", "activation_checkpointing"}))
+
+    assert plan.num_gpus is None
+    assert plan.candidates == ()
+    assert plan.closest is not None
+    assert plan.closest.deficit_bytes == min(miss.deficit_bytes for miss in plan.rejected)
+    assert plan.reason is not None
+    assert plan.reason.startswith("no number of GPUs up to 32 is enough")
+    assert plan.smallest_change is not None
+    assert plan.smallest_change.verdict is Verdict.FITS
+    assert plan.smallest_change.num_gpus <= 32
+
+
+def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
+    """The reason names the number that the request fixes."""
+    plan = _plan(an_a100_subject("llama-2-7b"), LONG, Layout(data_parallel=2), fixed=frozenset({"data_parallel"}))
+
+    assert plan.num_gpus is None
+    assert plan.reason is not None
+    assert plan.reason.startswith("2 GPUs are too few")
+
+
+def test_a_global_batch_is_kept() -> None:
+    """Numbers of GPUs that cannot make it are not tried, and are counted."""
+    plan = _plan(a_subject("gpt2"), SHORT, limits=Limits(max_gpus=8, global_batch_size=12))
+
+    assert plan.num_gpus == 1
+    assert plan.searched.pruned["global_batch_size"] == 3  # 5, 7 and 8 do not divide 12
+    for candidate in plan.candidates:
+        workload = candidate.workload
+        assert isinstance(workload, TrainWorkload)
+        assert workload.micro_batch_size * workload.gradient_accumulation_steps * candidate.layout.data_parallel == 12
+
+
+def test_a_global_batch_that_nothing_makes_is_refused() -> None:
+    """Seven sequences cannot be cut into micro batches of two."""
+    with pytest.raises(InvalidInputError, match="global batch of 7"):
+        _plan(a_subject("gpt2"), BATCHES, fixed=frozenset({"micro_batch_size"}), limits=Limits(global_batch_size=7))
+
+
+def test_a_layout_beyond_the_limit_is_refused() -> None:
+    """The layout alone takes more GPUs than are allowed."""
+    with pytest.raises(InvalidInputError, match="takes at least 16 GPUs, but max_gpus is 8"):
+        _plan(a_subject("gpt2"), SHORT, Layout(data_parallel=16), fixed=frozenset({"data_parallel"}), limits=Limits(max_gpus=8))
+
+
+def test_what_has_no_term_is_refused() -> None:
+    """Where no configuration has an answer, the estimator's refusal is the answer."""
+    with pytest.raises(NotModelledError, match="tensor_parallel"):
+        _plan(a_subject("gpt2"), SHORT, Layout(tensor_parallel=2), limits=SMALL)
+
+
+@pytest.mark.parametrize(("model", "expected"), [("llama-2-7b", 1), ("llama-2-70b", None)])
+def test_serving_takes_one_gpu_or_says_why_not(model: str, expected: int | None) -> None:
+    """More replicas do not shrink one."""
+    plan = _plan(an_a100_subject(model), CHAT)
+
+    assert plan.num_gpus == expected
+    assert (plan.reason is None) == (expected == 1)
+    if plan.reason is not None:
+        assert "weights alone need 128.48 GiB" in plan.reason
+        assert "more replicas do not shrink it" in plan.reason
+
+
+def test_serving_fewer_sequences_may_be_what_helps() -> None:
+    """The smallest change is found for serving as well."""
+    workload = ServeWorkload(num_sequences=512, prompt_tokens=2048)
+    plan = _plan(an_a100_subject("llama-2-7b"), workload)
+
+    assert plan.num_gpus is None
+    assert plan.smallest_change is not None
+    assert set(plan.smallest_change.change) == {"num_sequences"}
