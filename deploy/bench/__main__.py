@@ -1,0 +1,104 @@
+"""``make bench``: the time of an estimate, what POST /v1/fit sustains beside a raw ASGI application, a cold ``headroom fit``.
+
+Ratios inside one run mean something; absolute values depend on what else the machine does.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from deploy.bench.load import Load, request_bytes, run_load
+from deploy.bench.servers import floor, service
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.estimate import PlanCache, estimate
+from service.estimator.layout import Layout, Sharding
+from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+
+QUESTION = {
+    "model": "llama-2-7b",
+    "workload": {"task": "train", "sequence_length": 4096, "activation_checkpointing": "full"},
+    "gpu": "A100-SXM4-80GB",
+    "layout": {"data_parallel": 8, "zero_stage": 3},
+}
+COLD = ["fit", "llama-2-7b", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "4096", "--json"]
+
+
+def median_us(call: Callable[[], object], *, rounds: int = 7, calls: int = 200) -> float:
+    """Return the median over rounds of the time of one call, in microseconds."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        for _ in range(calls):
+            call()
+        times.append((time.perf_counter() - begin) / calls * 1e6)
+    return statistics.median(times)
+
+
+def estimates() -> Table:
+    """Return the times of estimates in process."""
+    table = Table("estimate in process", "recorded before (µs)", "first time (µs)", title="Estimator")
+    device, plans = resolve_gpu("A100-SXM4-80GB").device(), PlanCache()
+    sharded = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
+    full = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
+    questions: list[tuple[str, str, Workload, Layout]] = [
+        ("Llama-2-7B, full, checkpointing, ZeRO-3 on 8", "llama-2-7b", full, sharded),
+        ("Mixtral-8x7B, full, ZeRO-3 on 8", "mixtral-8x7b", TrainWorkload(sequence_length=4096), sharded),
+        ("Llama-2-70B, serving 64 x 2048", "llama-2-70b", ServeWorkload(num_sequences=64, prompt_tokens=2048), Layout()),
+    ]
+    for title, name, workload, layout in questions:
+        model = load_architecture(resolve_model(name))
+        ask = partial(estimate, model, workload, layout=layout, device=device)
+        warm, cold = median_us(partial(ask, plans=plans)), median_us(ask, calls=5)
+        table.add_row(title, f"{warm:,.0f}", f"{cold:,.0f}")
+    return table
+
+
+def requests() -> Table:
+    """Return what the HTTP API sustains, beside the floor, interleaved in one run."""
+    table = Table("endpoint", "requests/s", "p50 ms", "p99 ms", "statuses", title="HTTP, 1 server process, 16 connections")
+    fit = request_bytes("POST", "/v1/fit", json.dumps(QUESTION).encode())
+    rows: dict[str, list[Load]] = {"raw ASGI, constant body": [], "POST /v1/fit, full answer": []}
+    with tempfile.TemporaryDirectory(prefix="headroom-bench-") as data_dir, service(Path(data_dir)) as port, floor() as base:
+        for _ in range(3):
+            rows["raw ASGI, constant body"].append(run_load("127.0.0.1", base, fit))
+            rows["POST /v1/fit, full answer"].append(run_load("127.0.0.1", port, fit))
+    for name, loads in rows.items():
+        best = max(loads, key=lambda load: load.requests_per_second)
+        table.add_row(name, f"{best.requests_per_second:,.0f}", f"{best.p50_ms:.2f}", f"{best.p99_ms:.2f}", str(best.statuses))
+    return table
+
+
+def cold_start() -> Table:
+    """Return the time of a cold ``headroom fit`` beside a bare interpreter."""
+    table = Table("command", "median ms", title="Cold start, 11 runs")
+    commands = {"python -c pass": [sys.executable, "-c", "pass"], "headroom fit": [sys.executable, "-m", "service", *COLD]}
+    for name, command in commands.items():
+        table.add_row(name, f"{statistics.median(_wall_ms(command) for _ in range(11)):.0f}")
+    return table
+
+
+def _wall_ms(command: list[str]) -> float:
+    begin = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)  # noqa: S603 - our own command, its exit code is an answer
+    return (time.perf_counter() - begin) * 1e3
+
+
+def main() -> None:
+    """Print all tables."""
+    console = Console()
+    for part in (estimates, cold_start, requests):
+        console.print(part())
+
+
+if __name__ == "__main__":
+    main()

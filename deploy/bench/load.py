@@ -1,0 +1,65 @@
+"""A small HTTP load generator: connections that are kept alive, one request at a time on each, latencies in nanoseconds."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a run of requests took."""
+
+    requests_per_second: float
+    p50_ms: float
+    p99_ms: float
+    statuses: dict[int, int]
+
+
+def request_bytes(method: str, path: str, body: bytes = b"") -> bytes:
+    """Return one HTTP/1.1 request."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def run_load(host: str, port: int, request: bytes, *, connections: int = 16, seconds: float = 3.0) -> Load:
+    """Return the load that a server takes from so many connections for so long."""
+    return asyncio.run(_run(host, port, request, connections, seconds))
+
+
+async def _run(host: str, port: int, request: bytes, connections: int, seconds: float) -> Load:
+    latencies: list[int] = []
+    statuses: dict[int, int] = {}
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(connections):
+            group.create_task(_client(host, port, request, started + seconds, latencies, statuses))
+    elapsed = time.perf_counter() - started
+    latencies.sort()
+    return Load(
+        requests_per_second=len(latencies) / elapsed,
+        p50_ms=latencies[len(latencies) // 2] / 1e6,
+        p99_ms=latencies[len(latencies) * 99 // 100] / 1e6,
+        statuses=statuses,
+    )
+
+
+async def _client(
+    host: str, port: int, request: bytes, deadline: float, latencies: list[int], statuses: dict[int, int]
+) -> None:
+    reader, writer = await asyncio.open_connection(host, port)
+    while time.perf_counter() < deadline:
+        begin = time.perf_counter_ns()
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(_content_length(head))
+        latencies.append(time.perf_counter_ns() - begin)
+        status = int(head[9:12])
+        statuses[status] = statuses.get(status, 0) + 1
+    writer.close()
+    await writer.wait_closed()
+
+
+def _content_length(head: bytes) -> int:
+    lowered = head.lower()
+    start = lowered.index(b"content-length:") + len(b"content-length:")
+    return int(lowered[start : lowered.index(b"\r\n", start)])
