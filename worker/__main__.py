@@ -21,8 +21,6 @@ from worker.tasks import Workplace
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
 EXIT_CANNOT_START = 2
-CONNECTIONS = {"headroom-worker": 1, "headroom-attempt": 2}
-"""Per process: the loop has one thread, an attempt writes from two."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,14 +45,22 @@ def make_shift(settings: Settings, device: ProbeDevice, *, probe_command: Sequen
     return Shift(
         workplace=Workplace(settings=settings, name=info.name, device=device, probe_command=probe_command or PROBE_COMMAND),
         info=info,
-        sessions=_open_sessions(settings, "headroom-worker"),
-        open_sessions=lambda: _open_sessions(settings, "headroom-attempt"),
+        # The loop has one thread, an attempt writes from two.
+        sessions=_open_sessions(settings, "headroom-worker", pool_size=1),
+        open_sessions=lambda: _open_sessions(settings, "headroom-attempt", pool_size=2),
     )
 
 
-def _open_sessions(settings: Settings, application_name: str) -> Sessions:
-    url = settings.require_database_url()
-    return make_sessions(make_engine(url, application_name=application_name, pool_size=CONNECTIONS[application_name]))
+def _open_sessions(settings: Settings, application_name: str, *, pool_size: int) -> Sessions:
+    return make_sessions(
+        make_engine(
+            settings.require_database_url(),
+            application_name=application_name,
+            pool_size=pool_size,
+            # A worker that is frozen inside a transaction holds its job's row, and nobody could take the job from it.
+            idle_in_transaction_timeout_s=max(1, int(settings.lease_s / 3)),
+        )
+    )
 
 
 def _require_torch() -> None:

@@ -38,12 +38,12 @@ class Listener(Worker):
         name: str,
         answer: Callable[[JobPayload], None],
         idle: Callable[[], None],
-        poll_interval_s: float,
+        wait_s: float,
     ) -> None:
-        """Listen for ``device``; at least every ``poll_interval_s`` seconds call ``idle``. Redis refuses a name that it has."""
+        """Listen for ``device``; at least every ``wait_s`` seconds call ``idle``. Redis refuses a name that it has."""
         self._answer = answer
         self._idle = idle
-        self._poll_interval_s = max(1, round(poll_interval_s))
+        self._wait_s = max(1, round(wait_s))
         super().__init__(
             [open_queue(connection, device)],
             name=name,
@@ -68,25 +68,16 @@ class Listener(Worker):
         self._answer(payload)
 
     def dequeue_job_and_maintain_ttl(self, timeout: int | None, max_idle_time: int | None = None) -> tuple[Job, Queue] | None:
-        """Wait for a ring as RQ does, but for a short time, and look into Postgres in between."""
+        """Wait for a ring as RQ does, but look into Postgres in between; without Redis end RQ's loop, not the worker."""
         del timeout, max_idle_time
-        self.set_state(WorkerStatus.IDLE)
-        while True:
-            self._idle()
-            self.heartbeat()
-            if self.should_run_maintenance_tasks:
-                self.run_maintenance_tasks()
-            try:
-                return self._wait_for_ring()
-            except DequeueTimeout:
+        try:
+            self.set_state(WorkerStatus.IDLE)
+            while (ring := self._turn()) is None:
                 continue
-            except (RedisConnectionError, RedisTimeoutError):
-                raise
-            except Exception as error:
-                # RQ marks what it raises on a job that it popped and cannot read, whatever that is; it is not met again.
-                if not hasattr(error, "job_id"):
-                    raise
-                _log.warning("bell.unreadable", reason=repr(error))
+        except RedisError as error:
+            _log.warning("bell.lost", reason=str(error))
+            return None
+        return ring
 
     def run_maintenance_tasks(self) -> None:
         """Forget dead workers, and rings that were popped and never read; RQ's own registries stay empty and unread."""
@@ -116,10 +107,28 @@ class Listener(Worker):
     def _install_signal_handlers(self) -> None:
         """Leave signals to the worker, which is there without Redis too."""
 
+    def _turn(self) -> tuple[Job, Queue] | None:
+        self._idle()
+        self.heartbeat()
+        if self.should_run_maintenance_tasks:
+            self.run_maintenance_tasks()
+        try:
+            return self._wait_for_ring()
+        except DequeueTimeout:
+            return None
+        except (RedisConnectionError, RedisTimeoutError):
+            raise
+        except Exception as error:
+            # RQ marks what it raises on a job that it popped and cannot read, whatever that is; it is not met again.
+            if not hasattr(error, "job_id"):
+                raise
+            _log.warning("bell.unreadable", reason=repr(error))
+            return None
+
     def _wait_for_ring(self) -> tuple[Job, Queue] | None:
         return self.queue_class.dequeue_any(
             self._ordered_queues,
-            self._poll_interval_s,
+            self._wait_s,
             connection=self.connection,
             job_class=self.job_class,
             serializer=self.serializer,

@@ -46,6 +46,7 @@ class Shift:
     _stopping: bool = False
     _gives_up: bool = False
     _next_beat: float = 0.0
+    _next_poll: float = 0.0
 
     def work(self, *, burst: bool = False) -> None:
         """Work until a signal says otherwise; with ``burst`` until no job is queued."""
@@ -69,7 +70,7 @@ class Shift:
         while not self._stopping:
             try:
                 self._beat(is_busy=False)
-                payload = attempts.find_queued(self.sessions, device=self.workplace.device)
+                payload = self._poll()
             except ServiceError as error:
                 _log.warning("database.away", reason=error.detail)
                 return
@@ -90,7 +91,20 @@ class Shift:
         finally:
             self._horse = None
             self._is_idle = True
-            self._next_beat = 0.0
+            self._next_beat = self._next_poll = 0.0
+
+    @property
+    def _wait_s(self) -> float:
+        settings = self.workplace.settings
+        return min(settings.poll_interval_s, settings.heartbeat_s)
+
+    def _poll(self) -> JobPayload | None:
+        if time.monotonic() < self._next_poll:
+            return None
+        payload = attempts.find_queued(self.sessions, device=self.workplace.device)
+        if payload is None:
+            self._next_poll = time.monotonic() + self.workplace.settings.poll_interval_s
+        return payload
 
     def _listen_or_wait(self) -> None:
         self.tend()
@@ -101,7 +115,7 @@ class Shift:
             except RedisError as error:
                 _log.warning("bell.unreachable", reason=str(error))
         if not self._stopping:
-            time.sleep(self.workplace.settings.poll_interval_s)
+            time.sleep(self._wait_s)
 
     def _listen(self, connection: "Redis") -> None:
         listener: Listener | None = None
@@ -115,7 +129,7 @@ class Shift:
             name=f"{self.info.name}-{secrets.token_hex(2)}",
             answer=answer,
             idle=self.tend,
-            poll_interval_s=self.workplace.settings.poll_interval_s,
+            wait_s=self._wait_s,
         )
         try:
             listener.work(logging_level=None)

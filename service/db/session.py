@@ -24,7 +24,12 @@ _dump_json = partial(json.dumps, allow_nan=False, ensure_ascii=False, separators
 
 
 def make_engine(
-    database_url: str, *, application_name: str, pool_size: int = 8, pool_timeout_s: float = POOL_TIMEOUT_S
+    database_url: str,
+    *,
+    application_name: str,
+    pool_size: int = 8,
+    pool_timeout_s: float = POOL_TIMEOUT_S,
+    idle_in_transaction_timeout_s: int = IDLE_IN_TRANSACTION_TIMEOUT_S,
 ) -> Engine:
     """Return an engine that connects when it is first used; past ``pool_size`` connections a thread waits its turn."""
     return create_engine(
@@ -44,7 +49,7 @@ def make_engine(
             "tcp_user_timeout": 30_000,
             "options": (
                 f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_S}s "
-                f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_TIMEOUT_S}s"
+                f"-c idle_in_transaction_session_timeout={idle_in_transaction_timeout_s}s"
             ),
         },
     )

@@ -12,7 +12,15 @@ from service.db.queries import workers as worker_queries
 from service.db.queries.attempts import Event
 from service.db.session import transaction
 from service.db.tables import MeasureJobRow
-from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice, Progress, Sample, parse_measure_request
+from service.jobs.contract import (
+    JobPayload,
+    MeasureRequest,
+    ProbeDevice,
+    Progress,
+    ProtocolError,
+    Sample,
+    parse_measure_request,
+)
 from service.jobs.states import JobState, Lease, Status, after_lost_attempt, lease_of
 from service.usecases.access import Sessions
 
@@ -44,15 +52,15 @@ def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: floa
         row = queries.claim(session, payload.job_id, expected=payload.attempt, worker=worker, lease_s=lease_s)
         if row is None:
             return None
+        try:
+            request = parse_measure_request(row.request)
+        except ProtocolError as error:
+            unreadable = problem("unreadable-request", "This version cannot read the request", str(error))
+            _end(session, payload.job_id, attempt=row.attempt, status=Status.FAILED, error=unreadable)
+            return None
         worker_queries.beat(session, worker, state="busy", job_id=payload.job_id)
         queries.add_events(session, payload.job_id, [status_event(Status.RUNNING, attempt=row.attempt, worker=worker)])
-    return Attempt(
-        job_id=payload.job_id,
-        number=row.attempt,
-        request=parse_measure_request(row.request),
-        key=row.key,
-        remaining_s=row.remaining_s,
-    )
+    return Attempt(job_id=payload.job_id, number=row.attempt, request=request, key=row.key, remaining_s=row.remaining_s)
 
 
 def heartbeat(sessions: Sessions, attempt: Attempt, *, lease_s: float) -> Lease:
@@ -100,12 +108,10 @@ def settle(
 ) -> bool:
     """End the job in one transaction, ``write`` included; false when a later attempt holds it and nothing was written."""
     with transaction(sessions) as session:
-        phase = "done" if status is Status.SUCCEEDED else status.value
-        if not queries.settle(session, attempt.job_id, attempt=attempt.number, status=status, phase=phase, error=error):
+        if not _end(session, attempt.job_id, attempt=attempt.number, status=status, error=error):
             return queries.is_settled(session, attempt.job_id, attempt=attempt.number, status=status)
         if write is not None:
             write(session)
-        queries.add_events(session, attempt.job_id, [status_event(status, attempt=attempt.number, error=error)])
     return True
 
 
@@ -157,6 +163,14 @@ def status_event(status: Status, *, attempt: int, **more: object) -> Event:
 def problem(slug: str, title: str, detail: str) -> Problem:
     """Return the problem document of a failed job; it was no HTTP request that failed, so it has no status."""
     return {"type": slug, "title": title, "detail": detail}
+
+
+def _end(session: Session, job_id: uuid.UUID, *, attempt: int, status: Status, error: Problem | None) -> bool:
+    phase = "done" if status is Status.SUCCEEDED else status.value
+    ended = queries.settle(session, job_id, attempt=attempt, status=status, phase=phase, error=error)
+    if ended:
+        queries.add_events(session, job_id, [status_event(status, attempt=attempt, error=error)])
+    return ended
 
 
 def _lost_problem(row: MeasureJobRow, reason: str) -> Problem:

@@ -72,7 +72,7 @@ def listen_once(redis: "Redis") -> list[JobPayload]:
         if next(turns, None) is None or not redis.llen(open_queue(redis, ProbeDevice.CPU).key):
             raise StopRequested
 
-    listener = Listener(redis, ProbeDevice.CPU, name=uuid4().hex, answer=heard.append, idle=idle, poll_interval_s=1)
+    listener = Listener(redis, ProbeDevice.CPU, name=uuid4().hex, answer=heard.append, idle=idle, wait_s=1)
     listener.work(logging_level=None)
     return heard
 
@@ -241,7 +241,7 @@ def test_commands_in_redis_do_not_reach_a_worker(redis: "Redis") -> None:
         reached.append(cast("int", redis.publish("rq:pubsub:w", json.dumps({"command": "shutdown"}))))
         raise StopRequested
 
-    Listener(redis, ProbeDevice.CPU, name="w", answer=lambda _: None, idle=idle, poll_interval_s=1).work(logging_level=None)
+    Listener(redis, ProbeDevice.CPU, name="w", answer=lambda _: None, idle=idle, wait_s=1).work(logging_level=None)
 
     assert reached == [0]
 

@@ -86,6 +86,23 @@ def test_a_claim_carries_what_was_asked(sessions: Sessions) -> None:
     assert (job.status, job.attempt, job.worker) == (Status.RUNNING, 1, "w7")
 
 
+def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None:
+    """A row that this version cannot read ends its job instead of its workers."""
+    job_id = submitted(sessions)
+    with sessions.begin() as session:
+        change = text("""UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id""")
+        session.execute(change, {"id": job_id})
+
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=LEASE_S)
+
+    assert attempt is None
+    job = measurements.read(sessions, job_id)
+    assert job.status is Status.FAILED
+    assert job.error is not None
+    assert job.error["type"] == "unreadable-request"
+    assert "surprise" in str(job.error["detail"])
+
+
 def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) -> None:
     """A poll finds what the bell would have rung for first."""
     first = submitted(sessions)

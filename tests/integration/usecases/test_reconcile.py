@@ -6,13 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.db.session import make_engine
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, ProbeDevice
 from service.jobs.states import Status
-from service.settings import Settings
+from service.settings import Settings, psycopg_url
 from service.usecases import attempts, measurements
 from service.usecases.reconcile import Reconciled, reconcile, run_forever
 from tests.job_builders import a_request
@@ -163,6 +166,34 @@ def test_many_reconcilers_move_each_job_once(sessions: Sessions) -> None:
     assert len(rings.heard) == 20
     events = [measurements.events_after(sessions, job_id, seq=0).events for job_id in ids]
     assert all([one.data["status"] for one in stream] == ["running", "queued"] for stream in events)
+
+
+def test_a_worker_that_is_frozen_inside_a_transaction_loses_its_job(sessions: Sessions, database_url: str) -> None:
+    """Its lock on the row does not outlive the time that a worker's transactions may idle."""
+    job_id = submit(sessions)
+    claim(sessions, job_id)
+    url = psycopg_url("DATABASE_URL", database_url)
+    engine = make_engine(url, application_name="frozen", idle_in_transaction_timeout_s=1)
+
+    with engine.connect() as frozen:
+        frozen.execute(text("SELECT 1 FROM measurements WHERE id = :id FOR UPDATE"), {"id": job_id})
+        held = not is_free(sessions, job_id)
+        eventually(lambda: is_free(sessions, job_id))
+        expire(sessions, job_id)
+        taken = one_pass(sessions)
+        with pytest.raises(DBAPIError):
+            frozen.execute(text("SELECT 1"))
+    engine.dispose()
+
+    assert held
+    assert taken == Reconciled(requeued=1, ended=0, rung=0)
+
+
+def is_free(sessions: Sessions, job_id: UUID) -> bool:
+    """Tell whether nobody holds a job's row."""
+    with sessions() as session:
+        query = text("SELECT 1 FROM measurements WHERE id = :id FOR UPDATE SKIP LOCKED")
+        return session.execute(query, {"id": job_id}).first() is not None
 
 
 def test_the_loop_runs_until_it_is_told_to_stop(sessions: Sessions) -> None:
