@@ -82,13 +82,14 @@ def _remedies(answer: Document) -> Table:
     rows = [
         (
             words_of_change(remedy["change"]),
+            str(remedy["num_gpus"]),
             show_bytes(remedy["saves_bytes"]),
             VERDICTS[remedy["verdict"]],
             f"x{remedy['slowdown']:.2f}",
         )
         for remedy in answer["remedies"]
     ]
-    return table("what would help", ("change", "saves", "then it", "time"), rows, right=("saves", "time"))
+    return table("what would help", ("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time"))
 
 
 def _rules(answer: Document) -> Table:
@@ -109,5 +110,5 @@ def _lines(answer: Document) -> Iterator[str]:
     if answer["calibration"] is not None:
         yield f"rests on calibration {answer['calibration']}"
     if answer["assumptions"]:
-        yield f"assumed: {', '.join(answer['assumptions'])}"
+        yield f"assumed: {', '.join(text.removeprefix('workload.').removeprefix('layout.') for text in answer['assumptions'])}"
     yield from (f"warning: {text}" for text in answer["warnings"])

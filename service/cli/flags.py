@@ -28,6 +28,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
 )
 _INTEGER = re.compile(r"-?[0-9]+")
 _NESTED: dict[str, type[Struct]] = {"lora": LoraRequest, "offload": OffloadRequest, "peft": PeftRequest}
+_TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
     ("training", ("workload",), TrainRequest),
     ("serving", ("workload",), ServeRequest),
@@ -55,12 +56,12 @@ class Flag:
         return "--" + "-".join(self.path[1:]).replace("_", "-")
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
+def add_question(parser: argparse.ArgumentParser, *, usage: str = "%(prog)s MODEL --task train|serve [WORD …]") -> None:
     """Take a model, a task and every word about the work and its layout."""
-    parser.usage = "%(prog)s MODEL --task train|serve [WORD …]"
+    parser.usage = usage
     parser.add_argument("model", nargs="?", help="name or Hugging Face id of a model; or give --config")
     parser.add_argument("--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name")
-    parser.add_argument("--task", choices=("train", "serve"), help="train or serve")
+    parser.add_argument("--task", choices=tuple(_TASKS), help="train or serve")
     add_words(parser)
 
 
@@ -105,13 +106,24 @@ def words_of(options: argparse.Namespace) -> dict[str, Any]:
     document: dict[str, Any] = {"workload": {"task": options.task}}
     for dest, value in vars(options).items():
         if "." in dest and value is not None:
-            _put(document, dest.split("."), value)
+            path = dest.split(".")
+            _check_task(options.task, path)
+            _put(document, path, value)
     return document
 
 
 def in_flags(message: str) -> str:
     """Return a refusal with the flags that were typed in place of the fields that they became."""
+    message = message.replace("gpu.memory_bytes", "--gpu-memory")
     return re.sub(r"\b(?:workload|layout)\.([a-z0-9_.]+)", lambda match: "--" + re.sub(r"[._]", "-", match[1]), message)
+
+
+def _check_task(task: str, path: list[str]) -> None:
+    section, name, *_ = path
+    if section == "workload" and name not in _TASKS[task].__struct_encode_fields__:
+        other = next(word for word in _TASKS if word != task)
+        message = f"--{'-'.join(path[1:]).replace('_', '-')} is a word of --task {other}, and this is --task {task}"
+        raise InvalidRequestError(message)
 
 
 def _put(document: dict[str, Any], path: list[str], value: object) -> None:

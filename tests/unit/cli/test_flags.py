@@ -63,6 +63,14 @@ def test_words_go_where_the_contract_has_them() -> None:
     }
 
 
+def test_a_word_of_the_other_task_is_refused() -> None:
+    """A flag that only serving has is refused in training with the task that has it, and the other way round."""
+    with pytest.raises(InvalidRequestError, match="--num-sequences is a word of --task serve, and this is --task train"):
+        ask(*TRAIN, "--num-sequences", "4")
+    with pytest.raises(InvalidRequestError, match="--lora-rank is a word of --task train"):
+        ask("llama-2-7b", "--task", "serve", "--lora-rank", "4")
+
+
 def test_a_word_may_be_an_object() -> None:
     """What the contract takes as a name or as an object can be given as JSON."""
     said = ask(*TRAIN, "--activation-checkpointing", '{"selective": 2}')
