@@ -58,10 +58,11 @@ def test_a_name_says_what_is_inside(tree: str) -> None:
 
 def test_every_test_says_what_it_holds() -> None:
     """Every test has a docstring of one sentence."""
-    silent = []
-    for file in _files("tests"):
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
-                silent.append(f"{file.relative_to(_ROOT)}::{node.name}")
+    silent = [
+        f"{file.relative_to(_ROOT)}::{node.name}"
+        for file in _files("tests")
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
 
     assert silent == []
