@@ -1,0 +1,156 @@
+"""From a request to a result: plan, run each point, extrapolate, explain."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.dtypes import DType
+from service.estimator.errors import EstimatorError
+from service.estimator.estimate import estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
+from worker.probes import host
+from worker.probes.extrapolate import Answer, at_depth, at_tokens, instants_of
+from worker.probes.kernels import AttentionShape, cuda_kernel
+from worker.probes.plan import NUM_STEPS, Host, Plan, Point, Question, make_plan, workload_at
+from worker.probes.products import fast_products
+from worker.probes.refusal import Refusal
+from worker.probes.report import report
+from worker.probes.session import Session, Subject, matrix_flops, run_point
+from worker.probes.teller import Say, Teller
+
+_BOUNDLESS = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
+"""The analytic answer is asked for bytes, not for a verdict."""
+
+
+def measure(request: ProbeRequest, say: Say) -> ProbeResult:
+    """Run the probes that a request needs and return what they found; raises Refusal."""
+    if request.device is not ProbeDevice.CPU:
+        message = f"this version measures on device cpu; {request.device.value} is not available yet"
+        raise Refusal(FailureKind.NOT_AVAILABLE_YET, message)
+    question, config = _question(request)
+    analytic = _Analytic(question)
+    subject = _subject(question, config)
+    with fast_products():
+        speed = Host(available_bytes=host.available_bytes(), flops_per_second=matrix_flops(_compute_dtype(question.workload)))
+        plan = make_plan(question, speed, lambda point: max(analytic.instants(point).values()))
+        sessions = _run(plan, subject, say)
+    return report(plan, sessions, _answer(plan, sessions, analytic.instants), kernel=subject.kernel)
+
+
+class _Analytic:
+    """The analytic answer at any point, remembered: a plan asks for the same point more than once."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._known: dict[Point, Mapping[str, int]] = {}
+
+    def instants(self, point: Point) -> Mapping[str, int]:
+        """Return the bytes of each instant; raises Refusal where the estimator has no term."""
+        if point not in self._known:
+            self._known[point] = self._estimate(point)
+        return self._known[point]
+
+    def _estimate(self, point: Point) -> Mapping[str, int]:
+        question = self._question
+        try:
+            answer = estimate(
+                question.architecture.with_layers(point.num_layers),
+                workload_at(question.workload, point),
+                layout=question.layout,
+                device=_BOUNDLESS,
+            )
+        except EstimatorError as error:
+            raise Refusal(FailureKind.UNSUPPORTED, error.message) from error
+        return {instant.name: instant.allocated_bytes for instant in answer.instants}
+
+
+def _question(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:
+    config = request.model.hf_config
+    if config is None:
+        message = 'a probe builds a real model, so it needs the model\'s config.json: ask with {"hf_config": {...}}'
+        raise Refusal(FailureKind.INVALID_REQUEST, message)
+    try:
+        architecture = architecture_from_config(config)
+    except EstimatorError as error:
+        raise Refusal(FailureKind.INVALID_REQUEST, error.message) from error
+    question = Question(
+        architecture=architecture,
+        workload=request.task.workload,
+        layout=request.layout,
+        full_depth=request.full_depth,
+        deadline_s=request.deadline_s,
+    )
+    return question, config
+
+
+def _subject(question: Question, config: Mapping[str, object]) -> Subject:
+    workload = question.workload
+    shape = _attention_shape(question.architecture, workload)
+    return Subject(config=config, workload=workload, kernel=cuda_kernel(workload.attention, shape))
+
+
+def _attention_shape(architecture: Architecture, workload: Workload) -> AttentionShape:
+    spec = architecture.spec
+    masked = isinstance(workload, TrainWorkload) and workload.padding_mask
+    slides = spec.sliding_window is not None and _num_positions(workload) > spec.sliding_window
+    return AttentionShape(
+        head_dim=spec.head_dim,
+        grouped=spec.num_key_value_heads < spec.num_attention_heads,
+        half_precision=_compute_dtype(workload) is not DType.FP32,
+        masked=masked or slides,
+    )
+
+
+def _num_positions(workload: Workload) -> int:
+    if isinstance(workload, TrainWorkload):
+        return workload.sequence_length
+    return workload.prompt_tokens + workload.output_tokens
+
+
+def _compute_dtype(workload: Workload) -> DType:
+    return workload.precision.compute_dtype if isinstance(workload, TrainWorkload) else workload.weight_dtype
+
+
+def _run(plan: Plan, subject: Subject, say: Say) -> tuple[Session, ...]:
+    steps = 2 + (_SERVE_STEPS if isinstance(subject.workload, ServeWorkload) else NUM_STEPS)
+    teller = Teller(say=say, plan=plan, steps_per_point=steps)
+    sessions = []
+    for point in plan.points:
+        session = run_point(subject, point, tell=teller.about(point))
+        teller.found(instants_of(session.reading.live))
+        sessions.append(session)
+    return tuple(sessions)
+
+
+_SERVE_STEPS = 2
+"""Prefill and decode."""
+
+
+def _answer(plan: Plan, sessions: tuple[Session, ...], analytic: Callable[[Point], Mapping[str, int]]) -> Answer:
+    """Return the bytes of the asked model: first to its depth, then, where fewer tokens were run, to its tokens."""
+    depth = plan.asked.num_layers
+    sizes = {replace(session.reading.point, num_layers=depth): session.reading.point for session in sessions}
+    answers = {
+        size: at_depth(
+            [session.reading for session in sessions if replace(session.reading.point, num_layers=depth) == size],
+            depth,
+        )
+        for size in sizes
+    }
+    if plan.exact_tokens:
+        return answers[plan.asked]
+    at_asked = analytic(plan.asked)
+    instants = {}
+    for name in at_asked:
+        if all(name in answer.instants for answer in answers.values()):
+            instants[name] = at_tokens(
+                {size.num_tokens: answer.instants[name] for size, answer in answers.items()},
+                {size.num_tokens: analytic(size)[name] for size in answers},
+                num_tokens=plan.asked.num_tokens,
+                analytic_bytes=at_asked[name],
+            )
+    steady = {answer.steady_bytes for answer in answers.values()}
+    return Answer(instants=instants, steady_bytes=min(steady))

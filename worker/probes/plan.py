@@ -1,0 +1,218 @@
+"""Which models to run so that the asked one is known: full width, few layers, the asked batch where the host can bear it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from service.estimator.architecture import Architecture
+from service.estimator.layout import Layout
+from service.estimator.units import format_bytes
+from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.jobs.contract import FailureKind
+from worker.probes.refusal import Refusal
+
+NUM_STEPS = 2
+"""The first step makes the optimizer's states; the second is the steady one that is measured."""
+SHALLOW = (1, 2)
+SHALLOW_LORA = (2, 3)
+"""Below the first adapter nothing needs a gradient, so the first layer differs from all others."""
+MAX_BUDGET_S = 120.0
+BUDGET_SHARE = 0.5
+"""Part of the deadline that the steps may take; the rest is for building, for noise and for a busy host."""
+MIN_SEQUENCE = 16
+INTERPRETER_BYTES = 900 * 1024**2
+SCRATCH_FACTOR = 1.25
+"""CPU kernels' own scratch over live tensors: at most 1.2 in the cases of tests/unit/probes, where it was measured."""
+STATE_BYTES_PER_SECOND = 4e9
+"""What one CPU rewrites per second in an optimizer step; measured on two cores at 5e9 to 8e9."""
+STEP_BYTES_PER_PARAMETER = 60
+"""What a foreach AdamW step reads and writes per parameter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One model to run; ``sequence_length`` counts the prompt in serving."""
+
+    num_layers: int
+    micro_batch_size: int
+    sequence_length: int
+    output_tokens: int = 0
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of one pass, output included."""
+        return self.micro_batch_size * (self.sequence_length + self.output_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What the machine can bear."""
+
+    available_bytes: int
+    flops_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What was asked."""
+
+    architecture: Architecture
+    workload: Workload
+    layout: Layout
+    full_depth: bool
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Points to run, shallow and small first; ``asked`` is the point that the answer is for."""
+
+    asked: Point
+    points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exact_tokens(self) -> bool:
+        """Whether the asked batch and sequence are run themselves."""
+        return any(replace(point, num_layers=self.asked.num_layers) == self.asked for point in self.points)
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the asked model is not among those that are run."""
+        return self.asked not in self.points
+
+
+AnalyticBytes = Callable[[Point], int]
+
+
+def make_plan(question: Question, host: Host, analytic_bytes: AnalyticBytes) -> Plan:
+    """Return the probes of a question, or refuse with numbers what this host cannot hold."""
+    _check_layout(question.layout)
+    depths = _depths(question)
+    asked = asked_point(question)
+    budget_s = min(MAX_BUDGET_S, question.deadline_s * BUDGET_SHARE)
+    for sizes in _smaller_and_smaller(asked):
+        points = tuple(replace(size, num_layers=depth) for size in sizes for depth in depths)
+        if _holds(points, host, analytic_bytes) and _seconds(points, question, host) <= budget_s:
+            return Plan(asked=asked, points=points, notes=_notes(asked, sizes, depths))
+    smallest = replace(
+        asked, num_layers=depths[-1], micro_batch_size=1, sequence_length=min(asked.sequence_length, MIN_SEQUENCE)
+    )
+    _refuse(smallest, question, host, analytic_bytes)
+    raise AssertionError  # _refuse always raises
+
+
+def asked_point(question: Question) -> Point:
+    """Return the point that the answer is for."""
+    workload, depth = question.workload, question.architecture.num_hidden_layers
+    if isinstance(workload, TrainWorkload):
+        return Point(
+            num_layers=depth,
+            micro_batch_size=workload.micro_batch_size,
+            sequence_length=workload.sequence_length,
+        )
+    return Point(
+        num_layers=depth,
+        micro_batch_size=workload.num_sequences,
+        sequence_length=workload.prompt_tokens,
+        output_tokens=workload.output_tokens,
+    )
+
+
+def workload_at(workload: Workload, point: Point) -> Workload:
+    """Return the workload with the batch and the lengths of ``point``."""
+    if isinstance(workload, TrainWorkload):
+        return replace(workload, micro_batch_size=point.micro_batch_size, sequence_length=point.sequence_length)
+    return replace(
+        workload,
+        num_sequences=point.micro_batch_size,
+        prompt_tokens=point.sequence_length,
+        output_tokens=point.output_tokens,
+    )
+
+
+def _check_layout(layout: Layout) -> None:
+    if layout.num_gpus > 1:
+        message = (
+            f"a cpu probe runs one rank that is alone, and this layout has {layout.num_gpus}; ask with every degree 1: "
+            "what is learnt there is used for data-parallel replicas as well"
+        )
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def _depths(question: Question) -> tuple[int, ...]:
+    """Return the depths that give the slope per layer; a stack of several kinds of layers has none."""
+    depth, workload = question.architecture.num_hidden_layers, question.workload
+    adapted = isinstance(workload, TrainWorkload) and workload.lora is not None
+    shallow = SHALLOW_LORA if adapted else SHALLOW
+    if question.full_depth or depth <= shallow[-1]:
+        return (depth,)
+    if len(question.architecture.blocks) > 1:
+        message = "this model has several kinds of layers, so few of them do not tell about all: ask with full_depth"
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+    return shallow
+
+
+def _smaller_and_smaller(asked: Point) -> Iterator[tuple[Point, ...]]:
+    """Yield the asked batch alone, then pairs of ever smaller ones: two give the slope per token."""
+    yield (asked,)
+    batch, sequence, output = asked.micro_batch_size, asked.sequence_length, asked.output_tokens
+    while batch > 1 or sequence > MIN_SEQUENCE:
+        if batch > 1:
+            batch //= 2
+        else:
+            sequence, output = max(MIN_SEQUENCE, sequence // 2), output // 2
+        large = replace(asked, micro_batch_size=batch, sequence_length=sequence, output_tokens=output)
+        small = replace(large, sequence_length=max(1, sequence // 2), output_tokens=output // 2)
+        yield (small, large)
+
+
+def _holds(points: tuple[Point, ...], host: Host, analytic_bytes: AnalyticBytes) -> bool:
+    return all(_needed_bytes(point, analytic_bytes) <= host.available_bytes for point in points)
+
+
+def _needed_bytes(point: Point, analytic_bytes: AnalyticBytes) -> int:
+    return round(analytic_bytes(point) * SCRATCH_FACTOR) + INTERPRETER_BYTES
+
+
+def _seconds(points: tuple[Point, ...], question: Question, host: Host) -> float:
+    return sum(_point_seconds(point, question, host) for point in points)
+
+
+def _point_seconds(point: Point, question: Question, host: Host) -> float:
+    """Return the seconds of one probe: 6 FLOP per parameter and token to train on it, 2 to serve it (arXiv:2001.08361)."""
+    model, workload = question.architecture.with_layers(point.num_layers), question.workload
+    counts = model.parameter_counts()
+    multiplied = counts.active - (0 if model.tied else counts.embedding)
+    if isinstance(workload, ServeWorkload):
+        return 2 * multiplied * point.num_tokens / host.flops_per_second
+    passes = 8 if workload.activation_checkpointing is Checkpointing.FULL else 6
+    update_s = 0.0 if workload.lora else counts.total * STEP_BYTES_PER_PARAMETER / STATE_BYTES_PER_SECOND
+    num_tokens = point.num_tokens * min(2, workload.gradient_accumulation_steps)
+    return NUM_STEPS * (passes * multiplied * num_tokens / host.flops_per_second + update_s)
+
+
+def _notes(asked: Point, sizes: tuple[Point, ...], depths: tuple[int, ...]) -> tuple[str, ...]:
+    notes = []
+    if len(depths) > 1:
+        notes.append(f"ran {depths[0]} and {depths[1]} of {asked.num_layers} layers; each instant is linear in depth")
+    if len(sizes) > 1:
+        ran = " and ".join(f"{size.micro_batch_size} x {size.sequence_length + size.output_tokens}" for size in sizes)
+        notes.append(
+            f"ran {ran} of {asked.micro_batch_size} x {asked.sequence_length + asked.output_tokens} tokens: the answer follows "
+            "the analytic one from there, shifted by what was measured"
+        )
+    return tuple(notes)
+
+
+def _refuse(smallest: Point, question: Question, host: Host, analytic_bytes: AnalyticBytes) -> None:
+    needed = _needed_bytes(smallest, analytic_bytes)
+    layers, tokens = smallest.num_layers, smallest.num_tokens
+    if needed > host.available_bytes:
+        message = (
+            f"{layers} layers with {tokens} tokens need {format_bytes(needed)} of host memory and "
+            f"{format_bytes(host.available_bytes)} are free"
+        )
+        raise Refusal(FailureKind.DOES_NOT_FIT_HOST, message)
+    seconds = _point_seconds(smallest, question, host)
+    message = f"{layers} layers with {tokens} tokens would take {seconds:.0f} s here, more than the deadline allows"
+    raise Refusal(FailureKind.UNSUPPORTED, message)

@@ -1,0 +1,163 @@
+"""Live tensor bytes of a real CPU run, from every allocation and release that torch's allocator reports.
+
+The profiler's memory events are used and no dispatch mode: under a dispatch mode autograd stops accumulating the gradients
+of a twice-used tensor in place, so the run that is measured would not be the run that happens.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch._C._profiler import _ExtraFields_Allocation, _ProfilerEvent
+from torch.autograd.profiler import profile, record_function
+
+MARK = "headroom::"
+"""Prefix of the events that divide a recording into stretches."""
+
+BEFORE_FIRST_MARK = "start"
+
+
+class RecordingError(RuntimeError):
+    """The recorded allocations do not add up, so no number can be given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """What happened between two marks, in bytes.
+
+    ``live_peak`` counts storages that outlive the operator that made them: what any device holds. ``allocator_peak`` counts
+    the scratch of CPU kernels too.
+    """
+
+    name: str
+    start: int
+    live_peak: int
+    allocator_peak: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One allocation (positive) or release; ``operator`` is the kernel it happened in, ``scratch`` dies in that kernel."""
+
+    time_ns: int
+    delta: int
+    total: int
+    address: int
+    operator: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    time_ns: int
+    name: str
+
+
+class Recording:
+    """A recording that is under way or over; ``stretches`` can be asked once it is over."""
+
+    def __init__(self, profiler: profile) -> None:
+        """Keep the profiler whose events are read afterwards."""
+        self._profiler = profiler
+
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return what happened between the marks, in order."""
+        results = self._profiler.kineto_results
+        if results is None:
+            message = "the recording is not over"
+            raise RecordingError(message)
+        changes, marks = _flatten(results.experimental_event_tree(), _kernels())
+        return _sweep(changes, marks)
+
+
+@contextmanager
+def recording() -> Iterator[Recording]:
+    """Record every allocation of this thread; begin before the first tensor that counts."""
+    with profile(use_cpu=True, profile_memory=True) as profiler:
+        yield Recording(profiler)
+
+
+def mark(name: str) -> None:
+    """End a stretch of the recording and begin the one called ``name``."""
+    with record_function(MARK + name):
+        pass
+
+
+def _kernels() -> frozenset[str]:
+    """Return the operators that run as one kernel, by name; all others are compositions of these."""
+    names: set[str] = set()
+    for key in ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"):
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)  # noqa: SLF001 - the dispatcher's only table
+        names.update(name.partition(".")[0] for name in registered if not name.endswith("out"))
+    return frozenset(names)
+
+
+def _flatten(roots: Iterable[_ProfilerEvent], kernels: frozenset[str]) -> tuple[list[_Change], list[_Mark]]:
+    changes: list[_Change] = []
+    marks: list[_Mark] = []
+    stack: list[tuple[_ProfilerEvent, int | None]] = [(event, None) for event in roots]
+    while stack:
+        event, operator = stack.pop()
+        fields = event.extra_fields
+        if isinstance(fields, _ExtraFields_Allocation):
+            time_ns, total = event.start_time_ns, fields.total_allocated
+            changes.append(_Change(time_ns, fields.alloc_size, total, fields.ptr, operator))
+        elif event.name.startswith(MARK):
+            marks.append(_Mark(event.start_time_ns, event.name.removeprefix(MARK)))
+        inside = event.correlation_id if operator is None and event.name in kernels else operator
+        stack.extend((child, inside) for child in event.children)
+    return _in_order(changes), sorted(marks, key=lambda mark: mark.time_ns)
+
+
+def _in_order(changes: list[_Change]) -> list[_Change]:
+    """Return the changes by time, after checking that each total follows from the one before it."""
+    ordered = sorted(changes, key=lambda change: change.time_ns)
+    # The reporter counts for the whole life of the process; what an earlier recording left there is no event of this one.
+    total = ordered[0].total - ordered[0].delta if ordered else 0
+    for change in ordered:
+        total += change.delta
+        if total != change.total:
+            message = f"the allocator reports {change.total} live bytes where its events add up to {total}"
+            raise RecordingError(message)
+    return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Positions of changes that are not live bytes: scratch of one kernel, and releases of what is older than the recording."""
+
+    scratch: frozenset[int]
+    foreign: frozenset[int]
+
+
+def _sort(changes: list[_Change]) -> _Sorted:
+    born: dict[int, int] = {}
+    scratch: set[int] = set()
+    foreign: set[int] = set()
+    for position, change in enumerate(changes):
+        if change.delta > 0:
+            born[change.address] = position
+        elif (birth := born.pop(change.address, None)) is None:
+            foreign.add(position)
+        elif change.operator is not None and change.operator == changes[birth].operator:
+            scratch.update((birth, position))
+    return _Sorted(frozenset(scratch), frozenset(foreign))
+
+
+def _sweep(changes: list[_Change], marks: list[_Mark]) -> tuple[Stretch, ...]:
+    kinds = _sort(changes)
+    stretches: list[Stretch] = []
+    live = total = position = 0
+    for mark_index in range(-1, len(marks)):
+        name = marks[mark_index].name if mark_index >= 0 else BEFORE_FIRST_MARK
+        until = marks[mark_index + 1].time_ns if mark_index + 1 < len(marks) else None
+        start, live_peak, allocator_peak = live, live, total
+        while position < len(changes) and (until is None or changes[position].time_ns < until):
+            if position not in kinds.foreign:
+                total += changes[position].delta
+                live += 0 if position in kinds.scratch else changes[position].delta
+            live_peak, allocator_peak = max(live_peak, live), max(allocator_peak, total)
+            position += 1
+        stretches.append(Stretch(name=name, start=start, live_peak=live_peak, allocator_peak=allocator_peak, end=live))
+    return tuple(stretches)

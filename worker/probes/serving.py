@@ -1,0 +1,97 @@
+"""Real prefill and decode of a Hugging Face model with its own cache objects, with marks for the recorder."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from transformers import DynamicCache, PreTrainedModel, StaticCache
+
+from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
+from service.jobs.contract import FailureKind
+from worker.probes.build import build_model
+from worker.probes.cuda_choices import cuda_choices
+from worker.probes.kernels import Kernel
+from worker.probes.recorder import mark
+from worker.probes.refusal import Refusal
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A model that serves; its cache lives as long as one run."""
+
+    model: PreTrainedModel
+    workload: ServeWorkload
+    kernel: Kernel
+
+
+def make_server(config: Mapping[str, object], workload: ServeWorkload, *, num_layers: int, kernel: Kernel) -> Server:
+    """Build the model that is served."""
+    _check(workload)
+    attention = "eager" if kernel is Kernel.EAGER else "sdpa"
+    model = build_model(config, num_layers=num_layers, dtype=workload.weight_dtype, attention=attention)
+    mark("load")
+    model.train(mode=False)
+    return Server(model=model, workload=workload, kernel=kernel)
+
+
+@torch.inference_mode()
+def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_tokens: int, tell: Tell) -> tuple[float, ...]:
+    """Prefill the prompt, then decode the last output token with a full cache; return the seconds of the decode step.
+
+    The cache is brought to its last length in one pass: what it holds there is the same as after one token at a time.
+    """
+    cache = _make_cache(server, prompt_tokens + output_tokens)
+    tell(f"prefill of {num_sequences} x {prompt_tokens} tokens")
+    mark("prefill")
+    _forward(server, _tokens(server, num_sequences, prompt_tokens), cache)
+    if not output_tokens:
+        mark("done")
+        return ()
+    tell(f"decode at {prompt_tokens + output_tokens} tokens")
+    mark("growing")
+    if output_tokens > 1:
+        _forward(server, _tokens(server, num_sequences, output_tokens - 1), cache)
+    last = _tokens(server, num_sequences, 1)
+    mark("decode")
+    began = time.perf_counter()
+    _forward(server, last, cache)
+    seconds = time.perf_counter() - began
+    mark("done")
+    return (seconds,)
+
+
+def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticCache) -> None:
+    with cuda_choices(server.kernel):
+        server.model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
+
+
+def _make_cache(server: Server, max_tokens: int) -> DynamicCache | StaticCache:
+    config = server.model.config
+    if server.workload.cache is Cache.STATIC:
+        return StaticCache(config=config, max_cache_len=max_tokens)
+    return DynamicCache(config=config)
+
+
+def _tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor:
+    vocab_size = server.model.config.get_text_config().vocab_size
+    return torch.randint(0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0))
+
+
+def _check(workload: ServeWorkload) -> None:
+    refused = {
+        "engine": workload.engine is not Engine.TRANSFORMERS and workload.engine.value,
+        "quantization": workload.quantization is not Quantization.NONE and workload.quantization.value,
+        "num_beams": workload.num_beams > 1 and str(workload.num_beams),
+        "cache": workload.cache is Cache.PAGED and workload.cache.value,
+        "kv_cache_dtype": workload.kv_cache_dtype is not workload.weight_dtype and workload.kv_cache_dtype.value,
+    }
+    for name, value in refused.items():
+        if value:
+            message = (
+                f"a cpu probe serves with engine transformers, unquantised, without beams, from a dynamic or static cache in "
+                f"the weights' dtype; {name} is {value}"
+            )
+            raise Refusal(FailureKind.UNSUPPORTED, message)

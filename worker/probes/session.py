@@ -1,0 +1,124 @@
+"""Runs one point of a plan with a recorder around it and returns its bytes."""
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from service.estimator.dtypes import DType
+from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from worker.probes.build import TORCH_DTYPES
+from worker.probes.extrapolate import Reading
+from worker.probes.host import peak_resident_bytes
+from worker.probes.kernels import Kernel
+from worker.probes.plan import NUM_STEPS, Point
+from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch, mark, recording
+from worker.probes.serving import make_server, serve
+from worker.probes.training import STEP_MARK, make_trainee, train
+
+Tell = Callable[[str], None]
+
+_NO_INSTANT = frozenset({BEFORE_FIRST_MARK, "load", "between", "growing", "done", "end"})
+_SPEED_SIZE = 1024
+_SPEED_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One point that was run: its bytes, the seconds of its steady steps, and the process's resident set."""
+
+    reading: Reading
+    step_seconds: tuple[float, ...]
+    resident_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What every point of a plan has in common."""
+
+    config: Mapping[str, object]
+    workload: Workload
+    kernel: Kernel
+
+
+def run_point(subject: Subject, point: Point, *, tell: Tell) -> Session:
+    """Build, run and measure one point; nothing of it is left afterwards."""
+    gc.collect()
+    with recording() as recorded:
+        seconds = _run(subject, point, tell)
+        gc.collect()
+        mark("end")
+    tell("reading the allocations")
+    return Session(
+        reading=_reading(point, recorded.stretches()),
+        step_seconds=seconds,
+        resident_bytes=peak_resident_bytes(),
+    )
+
+
+def matrix_flops(dtype: DType) -> float:
+    """Return the FLOP per second of this host's matrix products, so that a plan knows what time it has."""
+    matrix = torch.ones(_SPEED_SIZE, _SPEED_SIZE, dtype=TORCH_DTYPES.get(dtype, torch.float32))
+    torch.mm(matrix, matrix)
+    began = time.perf_counter()
+    for _ in range(_SPEED_ROUNDS):
+        torch.mm(matrix, matrix)
+    return _SPEED_ROUNDS * 2 * _SPEED_SIZE**3 / (time.perf_counter() - began)
+
+
+def _run(subject: Subject, point: Point, tell: Tell) -> tuple[float, ...]:
+    tell("building the model")
+    workload = subject.workload
+    if isinstance(workload, ServeWorkload):
+        return _serve(subject, workload, point, tell)
+    return _train(subject, workload, point, tell)
+
+
+def _train(subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) -> tuple[float, ...]:
+    trainee = make_trainee(subject.config, workload, num_layers=point.num_layers, kernel=subject.kernel)
+    seconds = train(
+        trainee,
+        micro_batch_size=point.micro_batch_size,
+        sequence_length=point.sequence_length,
+        num_steps=NUM_STEPS,
+        tell=tell,
+    )
+    return seconds[1:]
+
+
+def _serve(subject: Subject, workload: ServeWorkload, point: Point, tell: Tell) -> tuple[float, ...]:
+    server = make_server(subject.config, workload, num_layers=point.num_layers, kernel=subject.kernel)
+    return serve(
+        server,
+        num_sequences=point.micro_batch_size,
+        prompt_tokens=point.sequence_length,
+        output_tokens=point.output_tokens,
+        tell=tell,
+    )
+
+
+def _reading(point: Point, stretches: tuple[Stretch, ...]) -> Reading:
+    steady = _steady(stretches)
+    return Reading(
+        point=point,
+        live=_highest(steady, lambda stretch: stretch.live_peak),
+        allocator=_highest(steady, lambda stretch: stretch.allocator_peak),
+        steady_bytes=next(stretch.start for stretch in reversed(stretches) if stretch.name == "done"),
+        load_bytes=next(stretch.start for stretch in stretches if stretch.name == "load"),
+    )
+
+
+def _steady(stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
+    """Return the stretches of the last step, or all where there are no steps."""
+    begins = [index for index, stretch in enumerate(stretches) if stretch.name.startswith(STEP_MARK)]
+    last = begins[-1] + 1 if begins else 0
+    return tuple(stretch for stretch in stretches[last:] if stretch.name not in _NO_INSTANT)
+
+
+def _highest(stretches: tuple[Stretch, ...], value: Callable[[Stretch], int]) -> dict[str, int]:
+    highest: dict[str, int] = {}
+    for stretch in stretches:
+        highest[stretch.name] = max(highest.get(stretch.name, 0), value(stretch))
+    return highest

@@ -1,0 +1,179 @@
+"""Real training steps: forward, loss, backward and optimizer step of a Hugging Face model, with marks for the recorder."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from service.estimator.workload import Checkpointing, Loss, TrainWorkload
+from service.jobs.contract import FailureKind
+from worker.probes.build import TORCH_DTYPES, add_adapters, build_model
+from worker.probes.cuda_choices import cuda_choices
+from worker.probes.kernels import Kernel
+from worker.probes.optimizers import Stepper, make_stepper
+from worker.probes.recorder import mark
+from worker.probes.refusal import Refusal
+
+NUM_MICRO_BATCHES = 2
+"""Micro-batches of one step under accumulation: the second already sees gradients, a third sees nothing new."""
+
+STEP_MARK = "step/"
+"""Prefix of the mark that begins a step; what is before the first is the making of model and states."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainee:
+    """A model under training: ``subject`` is called, ``causal`` is the Hugging Face model inside of it."""
+
+    subject: nn.Module
+    causal: PreTrainedModel
+    stepper: Stepper
+    workload: TrainWorkload
+    kernel: Kernel
+
+
+def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, num_layers: int, kernel: Kernel) -> Trainee:
+    """Build the model, its adapters and its optimizer."""
+    _check(workload)
+    attention = "eager" if kernel is Kernel.EAGER else "sdpa"
+    causal = build_model(config, num_layers=num_layers, dtype=workload.precision.param_dtype, attention=attention)
+    subject = causal if workload.lora is None else add_adapters(causal, workload.lora)
+    if workload.activation_checkpointing is Checkpointing.FULL:
+        # Backward leaves the function mode, so what it runs again enters it by itself.
+        recompute = {"use_reentrant": False, "context_fn": lambda: (nullcontext(), cuda_choices(kernel))}
+        causal.activation_checkpointing_enable(recompute)
+    _mark_layers(causal, num_layers)
+    _mark_loss(causal)
+    mark("load")
+    trained = [parameter for parameter in subject.parameters() if parameter.requires_grad]
+    stepper = make_stepper(
+        trained,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        clip=workload.gradient_clipping,
+    )
+    return Trainee(subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel)
+
+
+def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_steps: int, tell: Tell) -> tuple[float, ...]:
+    """Run ``num_steps`` optimizer steps, each under a mark of its own, and return the seconds of each."""
+    vocab_size = trainee.causal.config.get_text_config().vocab_size
+    tokens = torch.randint(0, vocab_size, (micro_batch_size, sequence_length), generator=torch.Generator().manual_seed(0))
+    mask = _padding(tokens) if trainee.workload.padding_mask else None
+    seconds = []
+    for step in range(num_steps):
+        tell(f"step {step + 1} of {num_steps}")
+        began = time.perf_counter()
+        _one_step(trainee, tokens, mask, step)
+        seconds.append(time.perf_counter() - began)
+    return tuple(seconds)
+
+
+def _one_step(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None, step: int) -> None:
+    mark(f"{STEP_MARK}{step}")
+    for _ in range(min(trainee.workload.gradient_accumulation_steps, NUM_MICRO_BATCHES)):
+        _micro_batch(trainee, tokens, mask)
+    mark("optimizer_step")
+    trainee.stepper.step()
+    mark("between")
+    trainee.stepper.zero_grad()
+    mark("done")
+
+
+def _micro_batch(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None) -> None:
+    mark("forward/embedding")
+    with cuda_choices(trainee.kernel), _autocast(trainee.workload):
+        outputs = trainee.subject(input_ids=tokens, attention_mask=mask, labels=tokens, use_cache=False)
+    loss = outputs.loss
+    if not trainee.workload.keeps_logits:
+        del outputs
+    loss.backward()
+
+
+def _autocast(workload: TrainWorkload) -> AbstractContextManager[object]:
+    precision = workload.precision
+    if not precision.autocast:
+        return nullcontext()
+    return torch.autocast("cpu", dtype=TORCH_DTYPES[precision.compute_dtype])
+
+
+def _padding(tokens: torch.Tensor) -> torch.Tensor:
+    """Return a mask that hides the last token of every sequence."""
+    mask = torch.ones_like(tokens)
+    mask[:, -1] = 0
+    return mask
+
+
+def _check(workload: TrainWorkload) -> None:
+    if workload.loss is not Loss.FULL_LOGITS:
+        message = f"a cpu probe runs transformers' own loss, not {workload.loss.value!r}; ask with loss full_logits"
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+    if workload.activation_checkpointing is Checkpointing.SELECTIVE:
+        message = "transformers checkpoints whole layers: activation_checkpointing none and full can be run, selective cannot"
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def decoder_layers(causal: PreTrainedModel, num_layers: int) -> Sequence[nn.Module]:
+    """Return the decoder layers, in order."""
+    for module in causal.modules():
+        if (
+            isinstance(module, nn.ModuleList)
+            and len(module) == num_layers
+            and isinstance(module[0], GradientCheckpointingLayer)
+        ):
+            return list(module)
+    message = f"found no stack of {num_layers} decoder layers in {type(causal).__name__}"
+    raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def _mark_layers(causal: PreTrainedModel, num_layers: int) -> None:
+    """Divide forward and backward at the layers' borders, so that each stretch is linear in depth."""
+    layers = decoder_layers(causal, num_layers)
+    for index, layer in enumerate(layers):
+        after = f"layer:{index + 1}" if index + 1 < num_layers else "head"
+        before = f"layer:{index - 1}" if index else "embedding"
+        layer.register_forward_pre_hook(_entering(f"forward/layer:{index}", f"backward/{before}"), with_kwargs=True)
+        layer.register_forward_hook(_leaving(f"forward/{after}", f"backward/layer:{index}"))
+
+
+def _entering(forward: str, backward: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
+    def hook(_layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if forward.endswith("layer:0"):
+            _mark_gradient(args[0] if args else kwargs["hidden_states"], backward)
+            mark(forward)
+
+    return hook
+
+
+def _leaving(forward: str, backward: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
+    def hook(_layer: nn.Module, _args: tuple[Any, ...], output: object) -> None:
+        _mark_gradient(output[0] if isinstance(output, tuple) else output, backward)
+        mark(forward)
+
+    return hook
+
+
+def _mark_gradient(tensor: object, name: str) -> None:
+    """Mark the moment when the gradient of ``tensor`` is complete: backward reaches what made it."""
+    if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+        tensor.grad_fn.register_prehook(lambda _grads: mark(name))
+
+
+def _mark_loss(causal: PreTrainedModel) -> None:
+    loss_function = causal.loss_function
+
+    def marked(logits: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
+        _mark_gradient(logits, "backward/head")
+        mark("loss")
+        loss: torch.Tensor = loss_function(logits, *args, **kwargs)
+        return loss
+
+    causal.loss_function = marked
