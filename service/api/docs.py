@@ -27,6 +27,9 @@ _POLICY = (
 )
 
 
+AnyRequest = Request[Any, Any, Any]
+
+
 @cache
 def _read(name: str) -> bytes:
     return _STATIC.joinpath(name).read_bytes()
@@ -44,15 +47,16 @@ def page() -> ASGIApp:
 
 
 @get("/static/{name:str}", sync_to_thread=False)
-def asset(name: str) -> ASGIApp:
+def asset(request: AnyRequest) -> ASGIApp:
     """Send one file that the page needs."""
+    name = str(request.path_params["name"])
     if name not in _MEDIA_TYPES:
         raise NotFoundException
     return _file(name)
 
 
 @get("/openapi.json", sync_to_thread=False)
-def openapi(request: Request[Any, Any, Any]) -> ASGIApp:
+def openapi(request: AnyRequest) -> ASGIApp:
     """Send the OpenAPI document, which was made when the process started."""
     body: bytes = request.app.state.openapi
     return ASGIResponse(body=body, media_type=JSON)

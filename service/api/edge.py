@@ -3,10 +3,11 @@
 import re
 import secrets
 from time import perf_counter
-from typing import Any
 
+import anyio
+import anyio.lowlevel
 from litestar.enums import ScopeType
-from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from service.api.metrics import Metrics
 
@@ -33,15 +34,20 @@ class Edge:
     async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         request_id = _request_id(scope)
         answer = _Outgoing(send, request_id)
-        is_head = scope["method"] == "HEAD"
-        inner: Any = {**scope, "method": "GET"} if is_head else scope
-        inner["state"] = {"request_id": request_id.decode()}
+        method = scope["method"]
+        scope["state"] = {"request_id": request_id.decode()}
         started = perf_counter()
         try:
-            await self._app(inner, answer.hang_up(receive) if is_head else receive, answer.bodiless if is_head else answer)
+            if method == "HEAD":
+                head = _HeadersOnly(answer)
+                # The server keeps its own scope with HEAD in it: what is changed here is a copy.
+                scope = HTTPScope(**{**scope, "method": "GET"})
+                await self._app(scope, head.receive, head.send)
+            else:
+                await self._app(scope, receive, answer)
         finally:
-            route = inner.get("path_template") or _UNROUTED
-            self._metrics.observe(scope["method"], route, answer.status, perf_counter() - started)
+            route = scope.get("path_template") or _UNROUTED
+            self._metrics.observe(method, route, answer.status, perf_counter() - started)
 
 
 class _Outgoing:
@@ -50,7 +56,6 @@ class _Outgoing:
     def __init__(self, send: Send, request_id: bytes) -> None:
         self._send = send
         self._request_id = request_id
-        self._over = False
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
@@ -59,23 +64,28 @@ class _Outgoing:
             message["headers"] = [*message["headers"], (REQUEST_ID_HEADER, self._request_id)]
         await self._send(message)
 
-    async def bodiless(self, message: Message) -> None:
-        """Send the headers of an answer and nothing else, however long it goes on."""
-        if self._over:
-            return
-        if message["type"] == "http.response.start":
-            await self(message)
-        elif message["type"] == "http.response.body":
-            self._over = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def hang_up(self, receive: Receive) -> Receive:
-        """Return a receiver that says the client has left once the headers are out, which ends a stream."""
+class _HeadersOnly:
+    """The way out of a HEAD request: the headers and nothing else, however long the answer to GET goes on."""
 
-        async def receive_until_over() -> Any:  # noqa: ANN401  # an ASGI message
-            return {"type": "http.disconnect"} if self._over else await receive()
+    def __init__(self, answer: _Outgoing) -> None:
+        self._answer = answer
+        self._over = anyio.Event()
 
-        return receive_until_over
+    async def send(self, message: Message) -> None:
+        """Pass the headers on, then an empty body; swallow what follows, but let the sender be cancelled."""
+        if self._over.is_set():
+            await anyio.lowlevel.checkpoint()
+        elif message["type"] == "http.response.start":
+            await self._answer(message)
+        else:
+            await self._answer({"type": "http.response.body", "body": b"", "more_body": False})
+            self._over.set()
+
+    async def receive(self) -> HTTPReceiveMessage:
+        """Say that the client has left once it has its headers, which ends a stream."""
+        await self._over.wait()
+        return {"type": "http.disconnect"}
 
 
 def _request_id(scope: Scope) -> bytes:

@@ -50,7 +50,6 @@ TRAIN_DEFAULTS: dict[str, Any] = {
 SERVE_DEFAULTS: dict[str, Any] = {
     "engine": Engine.TRANSFORMERS,
     "weight_dtype": DType.BF16,
-    "kv_cache_dtype": DType.BF16,
     "output_tokens": 0,
     "num_beams": 1,
     "attention": Attention.SDPA,
@@ -67,6 +66,8 @@ LAYOUT_DEFAULTS: dict[str, Any] = {
 }
 LORA_DEFAULTS: dict[str, Any] = {"rank": 16, "target_modules": "all-linear", "dtype": DType.FP32, "variant": "lora"}
 FLAGS = ("keeps_logits", "padding_mask", "gradient_clipping")
+
+_WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
 # Words of the contract that no value of the estimator carries yet; at rest they change nothing.
 _TRAIN_AT_REST: dict[str, object] = {
@@ -106,7 +107,7 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
     _require_absent(request, _TRAIN_ABSENT, "workload")
     _require_rest(request, _TRAIN_AT_REST, "workload")
     values, assumptions = _filled(request, TRAIN_DEFAULTS, "workload")
-    values["precision"] = _precision(values["precision"])
+    values["precision"] = _precision(values["precision"], assumptions)
     values["activation_checkpointing"] = _checkpointing(values["activation_checkpointing"])
     values["offload"] = _offload(request.offload, assumptions)
     values["lora"] = _lora(request.lora, values["method"], assumptions)
@@ -115,7 +116,9 @@ def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
 
 
 def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
-    values, assumptions = _filled(request, SERVE_DEFAULTS, "workload")
+    weights = request.weight_dtype if request.weight_dtype in _WEIGHT_DTYPES else DType.BF16
+    # An engine that is told nothing about its cache keeps it in the dtype of the weights.
+    values, assumptions = _filled(request, SERVE_DEFAULTS | {"kv_cache_dtype": weights}, "workload")
     values["quantization"] = Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
     if request.weight_dtype is DType.FP8:
         if values["quantization"] not in {Quantization.NONE, Quantization.FP8}:
@@ -135,27 +138,30 @@ def _filled(request: object, defaults: dict[str, Any], prefix: str) -> tuple[dic
         value = getattr(request, name)
         if isinstance(value, UnsetType):
             value = default
-            assumptions.append(f"{prefix}.{name} = {default}")
+            assumptions.append(f"{prefix}.{name} = {'none' if default is None else default}")
         values[name] = value
     return values, assumptions
 
 
-def _precision(precision: str | PrecisionRequest) -> Precision:
+def _precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Precision:
     if isinstance(precision, str):
         return POLICIES[precision]
-    param, master = precision.param_dtype, precision.master_dtype or None
-    grad = precision.grad_dtype or param
+    defaults: dict[str, Any] = {
+        "compute_dtype": precision.param_dtype,
+        "grad_dtype": precision.param_dtype,
+        "optimizer_dtype": precision.master_dtype or precision.param_dtype,
+        "master_dtype": None,
+        "main_grad_dtype": None,
+        "reduce_dtype": precision.grad_dtype or precision.param_dtype,
+    }
+    values, filled = _filled(precision, defaults, "workload.precision")
+    assumptions += filled
     return Precision(
         name="custom",
-        param_dtype=param,
-        compute_dtype=precision.compute_dtype or param,
+        param_dtype=precision.param_dtype,
         autocast=precision.autocast,
-        grad_dtype=grad,
-        reduce_dtype=precision.reduce_dtype or None,
-        master_dtype=master,
-        main_grad_dtype=precision.main_grad_dtype or None,
         main_grad_persistent=precision.main_grad_persistent,
-        optimizer_dtype=precision.optimizer_dtype or master or param,
+        **values,
     )
 
 

@@ -4,12 +4,13 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
 from service.db.pages import Page, PageRequest
-from service.db.values import StoredCalibration, StoredCluster, StoredModel
+from service.db.values import ModelContent, StoredCalibration, StoredCluster, StoredModel
 
 Sessions = sessionmaker[Session]
 
 __all__ = [
     "MeasurementFilter",
+    "ModelContent",
     "Page",
     "PageRequest",
     "Sessions",

@@ -4,8 +4,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from service.catalog import models as catalogue
+from service.errors import UnknownModelError
 from service.estimator.architecture import Architecture
+from service.usecases import models
+from service.usecases.access import Sessions, StoredModel
+from service.usecases.sources import stored_architecture
 
 MAX_STORED_MODELS = 1024
 
@@ -24,6 +30,7 @@ class NamedModel:
     hf_config: Mapping[str, object] | None = None
 
 
+KnownNames = Callable[[], Collection[str]]
 Read = Callable[[str], NamedModel | None]
 ReadVersions = Callable[[Collection[str]], Mapping[str, str]]
 
@@ -35,11 +42,14 @@ class SpecBook:
     the database: the first on a miss, the second for all names that are kept at every refresh.
     """
 
-    def __init__(self, *, read_catalogue: Read, read_stored: Read, read_versions: ReadVersions) -> None:
+    def __init__(
+        self, *, read_catalogue: Read, read_stored: Read, read_versions: ReadVersions, known_names: KnownNames
+    ) -> None:
         """Start empty; nothing is read before somebody asks."""
         self._read_catalogue = read_catalogue
         self._read_stored = read_stored
         self._read_versions = read_versions
+        self._known_names = known_names
         self._catalogue: dict[str, NamedModel] = {}
         self._stored: OrderedDict[str, NamedModel] = OrderedDict()
         self._generation = 0
@@ -61,6 +71,16 @@ class SpecBook:
         found = self._read_stored(name)
         if found is not None:
             self._keep(found, generation)
+        return found
+
+    def require(self, name: str, *, field: str = "model") -> NamedModel:
+        """Return the model; refuse an unknown name with the nearest of the catalogue."""
+        found = self.load(name)
+        if found is None:
+            near = get_close_matches(name, list(self._known_names()), n=3)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "GET /v1/models lists every name."
+            message = f"there is no model {name!r}, neither stored nor in the catalogue. {hint}"
+            raise UnknownModelError(message, errors=[{"field": field, "message": message}])
         return found
 
     def forget(self, name: str) -> None:
@@ -87,3 +107,32 @@ class SpecBook:
             self._stored[model.name] = model
             while len(self._stored) > MAX_STORED_MODELS:
                 self._stored.popitem(last=False)
+
+
+def catalogue_model(name: str) -> NamedModel | None:
+    """Return a model of the catalogue; raises EstimatorError when it is there but cannot be read yet."""
+    entry = catalogue.find_model(name)
+    if entry is None:
+        return None
+    architecture = catalogue.load_architecture(entry)
+    return NamedModel(
+        name=entry.name, revision=1, version="catalogue", architecture=architecture, hf_config=catalogue.load_config(entry)
+    )
+
+
+def stored_model(sessions: Sessions, name: str) -> NamedModel | None:
+    """Return a stored model at its newest revision."""
+    stored = models.find(sessions, name)
+    return None if stored is None else named(stored)
+
+
+def named(stored: StoredModel) -> NamedModel:
+    """Return what questions need of a stored revision."""
+    config = stored.content.source.get("hf_config")
+    return NamedModel(
+        name=stored.name,
+        revision=stored.revision,
+        version=stored.etag,
+        architecture=stored_architecture(stored.content),
+        hf_config=config if isinstance(config, Mapping) else None,
+    )

@@ -142,6 +142,7 @@ class RemedyAnswer(Answer, frozen=True, kw_only=True):
     saves_bytes: int
     verdict: str
     slowdown: float
+    num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
 
 
 class FitAnswer(Answer, frozen=True, kw_only=True):

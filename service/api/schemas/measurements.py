@@ -1,5 +1,6 @@
 """Requests and answers of /v1/measurements."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -10,6 +11,8 @@ from service.api.schemas.fit import InlineModel
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
 from service.jobs.contract import Priority, ProbeDevice
 from service.jobs.states import Status
+
+Json = Mapping[str, Any]
 
 
 class MeasurementRequest(Strict, frozen=True, kw_only=True):
@@ -37,29 +40,8 @@ class MeasurementQuery(Strict, frozen=True, kw_only=True):
     created_before: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
 
 
-class SampleQuery(Strict, frozen=True, kw_only=True):
-    """Which page of the samples."""
-
-    limit: Annotated[Annotated[int, Meta(ge=1, le=10_000)], Meta(description="Samples on one page.")] = 1000
-    cursor: Cursor | UnsetType = UNSET
-
-
-class PeaksAnswer(Answer, frozen=True, kw_only=True):
-    """The highest readings; null where this device has no such number."""
-
-    allocated_bytes: int
-    reserved_bytes: int | None
-    device_bytes: int | None
-    device_total_used_bytes: int | None
-    process_rss_bytes: int | None
-    out_of_memory: bool
-
-
-class PredictionAnswer(Answer, frozen=True, kw_only=True):
-    """What the estimator had said; `error` is predicted / measured - 1."""
-
-    allocated_bytes: int
-    error: float
+class NoQuery(Strict, frozen=True, kw_only=True):
+    """Nothing to choose."""
 
 
 class MeasurementAnswer(Answer, frozen=True, kw_only=True):
@@ -78,17 +60,21 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     finished_at: str | None
     worker: str | None
     cancel_requested: bool
-    request: Annotated[dict[str, Any], Meta(description="What was asked, with everything resolved.")]
-    environment: dict[str, Any] | None
-    peaks: dict[str, Any] | None
-    instants: list[dict[str, Any]]
-    extrapolated: bool | None
-    step_time_s: dict[str, float] | None
-    probes: list[dict[str, Any]]
-    prediction: dict[str, Any] | None
-    calibration: str | None
-    notes: list[str]
-    problem: Annotated[dict[str, Any] | None, Meta(description="Why it failed, as a problem document.")]
+    request: Annotated[Json, Meta(description="What was asked, with everything resolved.")]
+    problem: Annotated[Json | None, Meta(description="Why it failed, as a problem document.")]
+    environment: Json | None = None
+    peaks: Annotated[Json | None, Meta(description="The highest readings, for the model that was asked.")] = None
+    instants: Sequence[Json] = ()
+    steady_bytes: Annotated[int | None, Meta(description="Allocated between steps.")] = None
+    extrapolated: Annotated[bool | None, Meta(description="Whether peaks and instants come from slices, see `probes`.")] = None
+    transferable: Annotated[bool | None, Meta(description="Whether the kernels were those that CUDA would choose.")] = None
+    step_time_s: Json | None = None
+    probes: Annotated[Sequence[Json], Meta(description="What was really run.")] = ()
+    prediction: Annotated[
+        Json | None, Meta(description="What the estimator had said; `error` is predicted / measured - 1.")
+    ] = None
+    calibration: Annotated[str | None, Meta(description="What was learnt from it.")] = None
+    notes: Sequence[str] = ()
 
 
 class MeasurementPage(Answer, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Requests and answers of /v1/models."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -41,7 +42,7 @@ class ParametersAnswer(Answer, frozen=True, kw_only=True):
     total: int
     active: int
     embedding: int
-    by_module: dict[str, int]
+    by_module: Mapping[str, int]
 
 
 class ModelAnswer(Answer, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ class ModelAnswer(Answer, frozen=True, kw_only=True):
     parameters: ParametersAnswer
     weight_bytes: Annotated[dict[str, int], Meta(description="Bytes of the weights by number format.")]
     architecture: JsonObject
-    aliases: list[str]
+    aliases: Sequence[str] = ()
     warnings: list[str]
 
 
@@ -67,7 +68,7 @@ class ModelItem(Answer, frozen=True, kw_only=True):
     origin: str
     family: Annotated[str | None, Meta(description="Null where this version knows no such family.")]
     created_at: str | None
-    aliases: list[str]
+    aliases: Sequence[str] = ()
     supported: Annotated[bool, Meta(description="Whether questions about it can be answered.")]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from service.errors import UnknownModelError
 from service.usecases.specs import MAX_STORED_MODELS, NamedModel, SpecBook
 from tests.unit.usecases.builders import named_model
 
@@ -29,7 +30,7 @@ class FakeStore:
 def book_on(store: FakeStore, *catalogue: str) -> SpecBook:
     """Return a book over a store and a catalogue."""
     known = {name: named_model(name) for name in catalogue}
-    return SpecBook(read_catalogue=known.get, read_stored=store.read, read_versions=store.versions)
+    return SpecBook(read_catalogue=known.get, read_stored=store.read, read_versions=store.versions, known_names=lambda: known)
 
 
 def test_catalogue_names_never_reach_storage() -> None:
@@ -93,10 +94,18 @@ def test_forget_reaches_a_read_that_is_under_way() -> None:
             books[0].forget("mine")
         return answer
 
-    books.append(SpecBook(read_catalogue=lambda _name: None, read_stored=read, read_versions=lambda _names: {}))
+    books.append(
+        SpecBook(read_catalogue=lambda _name: None, read_stored=read, read_versions=lambda _names: {}, known_names=list)
+    )
 
     assert books[0].load("mine") is old
     assert books[0].load("mine") is new
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    """A misspelt name is answered with the names that look like it."""
+    with pytest.raises(UnknownModelError, match="llama-2-7b"):
+        book_on(FakeStore(), "llama-2-7b").require("lama-2-7b")
 
 
 def test_book_is_bounded() -> None:

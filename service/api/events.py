@@ -1,0 +1,63 @@
+"""Server-sent events of one measurement: replayed from any id, kept alive by comments, ended by the last status."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from time import monotonic
+
+import anyio
+import anyio.to_thread
+import msgspec
+from litestar.response.streaming import ASGIStreamingResponse
+
+from service.errors import UnavailableError
+from service.usecases.access import StoredEvent
+from service.usecases.measurements import EventBatch
+
+POLL_S = 0.25
+HEARTBEAT_S = 15.0
+RETRY_MS = 2000
+_HEARTBEAT = b": still here\n\n"
+
+ReadAfter = Callable[[int], EventBatch]
+
+
+def event_stream(first: EventBatch, seq: int, read_after: ReadAfter) -> ASGIStreamingResponse:
+    """Return a response that sends ``first``, read after event ``seq``, and whatever follows until the job is over."""
+    return ASGIStreamingResponse(
+        iterator=_stream(first, seq, read_after),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+async def _stream(batch: EventBatch, seq: int, read_after: ReadAfter) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    spoke_at = monotonic()
+    while True:
+        if batch.events:
+            seq = batch.events[-1].seq
+            spoke_at = monotonic()
+            yield render(batch.events)
+        elif monotonic() - spoke_at >= HEARTBEAT_S:
+            spoke_at = monotonic()
+            yield _HEARTBEAT
+        if batch.is_last:
+            return
+        await anyio.sleep(POLL_S)
+        batch = await _read(read_after, seq)
+
+
+async def _read(read_after: ReadAfter, seq: int) -> EventBatch:
+    try:
+        return await anyio.to_thread.run_sync(partial(read_after, seq))
+    except UnavailableError:
+        # The client is better off waiting on this stream than reconnecting to a service without its database.
+        return EventBatch(events=(), is_last=False)
+
+
+def render(events: Sequence[StoredEvent]) -> bytes:
+    """Return events in the format of the HTML standard, section 9.2."""
+    return b"".join(
+        b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, event.kind.encode(), msgspec.json.encode(event.data))
+        for event in events
+    )

@@ -1,0 +1,68 @@
+"""POST /v1/fit: answered in the event loop, from memory; only a name that this process never saw asks the database."""
+
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+from litestar import Request, Router, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.api.answers import fit_answer
+from service.api.decoding import read_body
+from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.parts import Parts, parts_of
+from service.api.questions import ResolvedModel, read_fit
+from service.api.resolving import resolve_model
+from service.api.responses import json_answer
+from service.api.schemas.fit import FitAnswer, FitRequest, ModelReference
+from service.usecases.fit import answer_fit
+
+EXAMPLE = {
+    "model": "llama-2-7b",
+    "workload": {
+        "task": "train",
+        "method": "full",
+        "precision": "bf16_mixed",
+        "optimizer": "adamw",
+        "micro_batch_size": 1,
+        "sequence_length": 4096,
+        "activation_checkpointing": "full",
+        "attention": "flash",
+    },
+    "gpu": "A100-SXM4-80GB",
+    "layout": {"data_parallel": 8, "zero_stage": 3, "sharding": "deepspeed"},
+}
+
+
+@post(
+    "/",
+    status_code=200,
+    operation=Operation(
+        id="fit",
+        tag="fit",
+        summary="Say whether a workload fits on a GPU in a layout, and why.",
+        description="Answers at once. That it does not fit is an answer, with the deficit and what would help.",
+        body=FitRequest,
+        example=EXAMPLE,
+        replies={200: Reply(description="The verdict, and everything it rests on.", body=FitAnswer)},
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Say whether a workload fits."""
+    parts = parts_of(request)
+    asked = read_body(request.scope, body, FitRequest)
+    question = read_fit(asked, await _model(parts, asked.model))
+    report = answer_fit(question, plans=parts.plans, find_corrections=parts.corrections.find)
+    parts.metrics.count_fit(report.verdict.value)
+    return json_answer(fit_answer(report, assumptions=question.assumptions))
+
+
+async def _model(parts: Parts, reference: ModelReference) -> ResolvedModel:
+    if isinstance(reference, str) and parts.specs.at_hand(reference) is None:
+        return await anyio.to_thread.run_sync(partial(resolve_model, parts.specs, reference))
+    return resolve_model(parts.specs, reference)
+
+
+router = Router(path="/v1/fit", route_handlers=[fit])

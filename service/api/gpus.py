@@ -1,0 +1,54 @@
+"""GET /v1/gpus: the GPU catalogue."""
+
+from typing import Any
+
+from litestar import Request, Router, get
+from litestar.types import ASGIApp
+
+from service.api.decoding import read_query
+from service.api.operation import Operation, Reply
+from service.api.responses import json_answer
+from service.api.schemas.gpus import GpuAnswer, GpuPage, GpuQuery, MigAnswer
+from service.catalog.gpus import GpuEntry, list_gpus
+
+
+@get(
+    "/",
+    sync_to_thread=False,
+    operation=Operation(
+        id="listGpus",
+        tag="gpus",
+        summary="List the GPUs that questions may name, with the source of every figure.",
+        query=GpuQuery,
+        replies={200: Reply(description="The whole catalogue.", body=GpuPage)},
+        problems=(422,),
+    ),
+)
+def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
+    """List the GPUs of the catalogue."""
+    read_query(request.scope, GpuQuery)
+    return json_answer(GpuPage(items=[_shape(entry) for entry in list_gpus()], next_cursor=None))
+
+
+def _shape(entry: GpuEntry) -> GpuAnswer:
+    return GpuAnswer(
+        name=entry.name,
+        vendor=entry.vendor,
+        family=entry.family,
+        aliases=entry.aliases,
+        capacity_bytes=entry.capacity_bytes,
+        usable_bytes=entry.usable_bytes,
+        bandwidth_bytes_per_second=entry.bandwidth_bytes_per_second,
+        peak_flops=entry.peak_flops,
+        link_bytes_per_second=entry.link_bytes_per_second,
+        nvlink_bytes_per_second=entry.nvlink_bytes_per_second,
+        pcie_bytes_per_second=entry.pcie_bytes_per_second,
+        mig_profiles=[
+            MigAnswer(name=profile.name, max_instances=profile.max_instances, memory_eighths=profile.memory_eighths)
+            for profile in entry.mig_profiles
+        ],
+        sources=entry.sources,
+    )
+
+
+router = Router(path="/v1/gpus", route_handlers=[list_all])

@@ -1,0 +1,98 @@
+"""GET /v1/how-many: the smallest number of GPUs, from query parameters, as JSON or as the bare number."""
+
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from litestar import Request, Router, get
+from litestar.types import ASGIApp
+from msgspec import Struct, UnsetType
+
+from service.api.decoding import read_query
+from service.api.hints import explain
+from service.api.negotiation import prefers_text
+from service.api.operation import JSON, STORED_PROBLEMS, Operation, Reply
+from service.api.parts import parts_of
+from service.api.plan_answers import how_many_answer, how_many_text
+from service.api.questions import read_how_many
+from service.api.resolving import resolve_model
+from service.api.responses import json_answer, text_answer
+from service.api.schemas.how_many import (
+    CONSTRAINT_WORDS,
+    LAYOUT_WORDS,
+    LORA_WORDS,
+    FamilyAnswer,
+    HowManyAnswer,
+    HowManyQuery,
+    HowManyRequest,
+)
+from service.errors import InvalidRequestError
+from service.estimator.estimate import PlanCache
+from service.usecases.how_many import answer_how_many
+
+ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="howMany",
+        tag="how-many",
+        summary="Say how many GPUs a workload needs.",
+        description="What the query says is kept to the letter; data_parallel, zero_stage, sharding, activation_checkpointing "
+        "and micro_batch_size are searched where it says nothing. Accept: text/plain answers with the bare number.",
+        query=HowManyQuery,
+        replies={
+            200: Reply(
+                description="The number, or one answer per SKU of a family.",
+                body=HowManyAnswer | FamilyAnswer,
+                media_types=(JSON, "text/plain"),
+                headers={"Vary": "Accept"},
+            )
+        },
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
+    """Say how many GPUs a workload needs."""
+    started = perf_counter()
+    parts = parts_of(request)
+    asked = request_from_query(read_query(request.scope, HowManyQuery))
+    question = read_how_many(asked, resolve_model(parts.specs, asked.model))
+    found = answer_how_many(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+    if prefers_text(request.headers.get("accept")):
+        return text_answer(how_many_text(found))
+    answer = how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started)
+    return json_answer(answer, headers={"vary": "Accept"})
+
+
+def request_from_query(query: Struct) -> HowManyRequest:
+    """Return the request that query parameters spell; words that the task does not have are refused."""
+    said = {name: value for name in query.__struct_fields__ if not isinstance(value := getattr(query, name), UnsetType)}
+    document: dict[str, Any] = {name: said[name] for name in ("model", "confidence") if name in said}
+    document["gpu"] = _gpu(said)
+    words = {name: value for name, value in said.items() if name not in ELSEWHERE}
+    document["layout"] = _take(words, LAYOUT_WORDS)
+    document["constraints"] = _take(words, CONSTRAINT_WORDS)
+    lora = {name.removeprefix("lora_"): value for name, value in _take(words, LORA_WORDS).items()}
+    document["workload"] = words | ({"lora": lora} if lora else {})
+    try:
+        return msgspec.convert(document, HowManyRequest)
+    except msgspec.ValidationError as error:
+        raise explain(error, HowManyRequest, document) from error
+
+
+def _gpu(said: dict[str, Any]) -> object:
+    if ("gpu" in said) == ("memory_bytes" in said):
+        message = "say the GPU once: gpu=A100-SXM4-80GB, or memory_bytes=80Gi"
+        raise InvalidRequestError(message, errors=[{"field": "gpu", "message": message}])
+    return said["gpu"] if "gpu" in said else {"memory_bytes": said["memory_bytes"]}
+
+
+def _take(words: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: words.pop(name) for name in names if name in words}
+
+
+router = Router(path="/v1/how-many", route_handlers=[how_many])

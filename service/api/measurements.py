@@ -1,0 +1,260 @@
+"""/v1/measurements: ask for a probe, watch it, cancel it."""
+
+import re
+from typing import Any
+from uuid import UUID
+
+from litestar import Request, Router, delete, get, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.api.decoding import read_body, read_query
+from service.api.events import event_stream
+from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.parts import Parts, parts_of
+from service.api.resolving import read_measurement
+from service.api.responses import json_answer
+from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, optional
+from service.api.schemas.measurements import (
+    MeasurementAnswer,
+    MeasurementPage,
+    MeasurementQuery,
+    MeasurementRequest,
+    NoQuery,
+    SampleAnswer,
+    SamplePage,
+)
+from service.api.shapes import LOCATION, header, page_request, timestamp, timestamp_or_none
+from service.catalog.gpus import resolve_gpu
+from service.errors import InvalidRequestError, MeasurementNotFoundError
+from service.jobs.contract import ProbeDevice
+from service.usecases import measurements
+from service.usecases.access import MeasurementFilter, StoredMeasurement, StoredResult
+from service.usecases.measurements import RequestKey
+
+TAG = "measurements"
+PATH = {"id": MeasurementId}
+ROUTE = "POST /v1/measurements"
+EXAMPLE = {
+    "model": "llama-3.2-1b",
+    "workload": {"task": "train", "sequence_length": 256, "precision": "bf16"},
+    "device": "cpu",
+    "gpu": "A100-SXM4-80GB",
+}
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_KEY = re.compile(r"[!-~]{1,128}")
+_EVENT_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
+AnyRequest = Request[Any, Any, Any]
+
+
+@post(
+    "/",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="createMeasurement",
+        tag=TAG,
+        summary="Ask for a probe.",
+        body=MeasurementRequest,
+        example=EXAMPLE,
+        headers={"Idempotency-Key": IdempotencyKey},
+        replies={202: Reply(description="Queued, or known already.", body=MeasurementAnswer, headers={"Location": LOCATION})},
+        problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
+    ),
+)
+def create(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Ask for a probe."""
+    parts = parts_of(request)
+    asked = read_measurement(parts, read_body(request.scope, body, MeasurementRequest))
+    stored = measurements.submit(
+        parts.sessions,
+        asked.request,
+        key=asked.key,
+        settings=parts.settings,
+        ring=parts.ring,
+        idempotency=_idempotency(request, body),
+    )
+    return json_answer(_shape(stored), status=202, headers={"location": f"/v1/measurements/{stored.id}"})
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listMeasurements",
+        tag=TAG,
+        summary="List measurements, newest first.",
+        query=MeasurementQuery,
+        replies={200: Reply(description="One page.", body=MeasurementPage)},
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def list_all(request: AnyRequest) -> ASGIApp:
+    """List measurements."""
+    parts = parts_of(request)
+    query = read_query(request.scope, MeasurementQuery)
+    page = measurements.list_page(parts.sessions, page_request(query.limit, query.cursor), _filter(parts, query))
+    return json_answer(MeasurementPage(items=[_shape(item) for item in page.items], next_cursor=page.next_cursor))
+
+
+@get(
+    "/{id:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="readMeasurement",
+        tag=TAG,
+        summary="Show a measurement.",
+        path=PATH,
+        replies={200: Reply(description="The measurement.", body=MeasurementAnswer)},
+        problems=(404, *STORED_PROBLEMS),
+    ),
+)
+def read(request: AnyRequest) -> ASGIApp:
+    """Show a measurement."""
+    parts = parts_of(request)
+    stored = measurements.read(parts.sessions, _job_id(request))
+    if stored.status.is_terminal:
+        parts.corrections.refresh()
+    return json_answer(_shape(stored))
+
+
+@delete(
+    "/{id:str}",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="cancelMeasurement",
+        tag=TAG,
+        summary="Cancel a measurement: a queued one at once, a running one within a heartbeat of its worker.",
+        path=PATH,
+        replies={200: Reply(description="Cancelled, or about to be.", body=MeasurementAnswer)},
+        problems=(404, 409, *STORED_PROBLEMS),
+    ),
+)
+def cancel(request: AnyRequest) -> ASGIApp:
+    """Cancel a measurement."""
+    return json_answer(_shape(measurements.cancel(parts_of(request).sessions, _job_id(request))))
+
+
+@get(
+    "/{id:str}/samples",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listSamples",
+        tag=TAG,
+        summary="List what was read while the probe ran, oldest first.",
+        path=PATH,
+        query=NoQuery,
+        replies={200: Reply(description="All samples.", body=SamplePage)},
+        problems=(404, 422, *STORED_PROBLEMS),
+    ),
+)
+def samples(request: AnyRequest) -> ASGIApp:
+    """List what was read while the probe ran."""
+    read_query(request.scope, NoQuery)
+    found = measurements.samples(parts_of(request).sessions, _job_id(request))
+    items = [SampleAnswer(attempt=s.attempt, seq=s.seq, t_s=s.t_s, kind=s.kind, bytes=s.bytes) for s in found]
+    return json_answer(SamplePage(items=items, next_cursor=None))
+
+
+@get(
+    "/{id:str}/events",
+    sync_to_thread=True,
+    operation=Operation(
+        id="watchMeasurement",
+        tag=TAG,
+        summary="Follow a measurement as server-sent events until it is over.",
+        description="Events are `status`, `progress` and `sample`, each with an id; `Last-Event-ID` replays what followed it.",
+        path=PATH,
+        headers={"Last-Event-ID": LastEventId},
+        replies={200: Reply(description="The events.", body=str, media_types=("text/event-stream",))},
+        problems=(404, 422, *STORED_PROBLEMS),
+    ),
+)
+def events(request: AnyRequest) -> ASGIApp:
+    """Follow a measurement until it is over."""
+    parts = parts_of(request)
+    job_id, seq = _job_id(request), _last_event_id(request)
+    first = measurements.events_after(parts.sessions, job_id, seq=seq)
+    return event_stream(first, seq, lambda after: measurements.events_after(parts.sessions, job_id, seq=after))
+
+
+def _job_id(request: AnyRequest) -> UUID:
+    text = str(request.path_params["id"])
+    if not _UUID.fullmatch(text):
+        message = f"there is no measurement {text!r}"
+        raise MeasurementNotFoundError(message)
+    return UUID(text)
+
+
+def _idempotency(request: AnyRequest, body: bytes) -> RequestKey | None:
+    key = header(request.scope, b"idempotency-key")
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        message = "Idempotency-Key must be 1 to 128 visible ASCII characters, for example a UUID"
+        raise InvalidRequestError(message, errors=[{"field": "Idempotency-Key", "message": message}])
+    return RequestKey(key=key, route=ROUTE, body=body)
+
+
+def _last_event_id(request: AnyRequest) -> int:
+    text = header(request.scope, b"last-event-id")
+    if not text:
+        return 0
+    if not _EVENT_ID.fullmatch(text):
+        message = f"Last-Event-ID is {text[:40]!r}; it must be the id of an event of this stream"
+        raise InvalidRequestError(message, errors=[{"field": "Last-Event-ID", "message": message}])
+    return int(text)
+
+
+def _filter(parts: Parts, query: MeasurementQuery) -> MeasurementFilter:
+    name, gpu, device = optional(query.model), optional(query.gpu), optional(query.device)
+    known = None if name is None else parts.specs.at_hand(name)
+    return MeasurementFilter(
+        model=name if known is None else known.name,
+        gpu=None if gpu is None else resolve_gpu(gpu).name,
+        status=optional(query.status),
+        device=None if device is None else device.value,
+        created_after=optional(query.created_after),
+        created_before=optional(query.created_before),
+    )
+
+
+def _shape(stored: StoredMeasurement) -> MeasurementAnswer:
+    return MeasurementAnswer(
+        id=str(stored.id),
+        status=stored.status,
+        attempt=stored.attempt,
+        device=ProbeDevice(stored.device),
+        model=stored.model_name,
+        gpu=stored.gpu,
+        progress=stored.progress,
+        phase=stored.phase,
+        created_at=timestamp(stored.created_at),
+        started_at=timestamp_or_none(stored.started_at),
+        finished_at=timestamp_or_none(stored.finished_at),
+        worker=stored.worker,
+        cancel_requested=stored.cancel_requested,
+        request=stored.request,
+        problem=stored.error,
+        **({} if stored.result is None else _found(stored.result)),
+    )
+
+
+def _found(result: StoredResult) -> dict[str, Any]:
+    return {
+        "environment": result.environment,
+        "peaks": result.peaks,
+        "instants": result.instants,
+        "steady_bytes": result.steady_bytes,
+        "extrapolated": result.extrapolated,
+        "transferable": result.transferable,
+        "step_time_s": result.step_time_s,
+        "probes": result.probes,
+        "prediction": result.prediction,
+        "calibration": None if result.calibration_id is None else str(result.calibration_id),
+        "notes": result.notes,
+    }
+
+
+router = Router(path="/v1/measurements", route_handlers=[create, list_all, read, cancel, samples, events])

@@ -1,0 +1,242 @@
+"""/v1/models: stored models with immutable revisions, and the catalogue beside them."""
+
+from typing import Any
+
+from litestar import Request, Router, delete, get, post, put
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.api.decoding import read_body, read_query
+from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.parts import parts_of
+from service.api.resolving import read_content
+from service.api.responses import json_answer, no_content
+from service.api.schemas.fields import IfMatch, Name
+from service.api.schemas.models import (
+    ModelAnswer,
+    ModelCreate,
+    ModelItem,
+    ModelPage,
+    ModelQuery,
+    ModelReplace,
+    ParametersAnswer,
+)
+from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, require_same_name, timestamp
+from service.catalog.models import ModelEntry, find_model, list_models, load_architecture
+from service.errors import ModelNotFoundError
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.usecases import models
+from service.usecases.access import StoredModel
+from service.usecases.sources import stored_architecture
+
+TAG = "models"
+PATH = {"name": Name}
+CATALOGUE_REVISION = 1
+EXAMPLE_SOURCE = {
+    "hf_config": {
+        "model_type": "llama",
+        "vocab_size": 32000,
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-05,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+    }
+}
+AnyRequest = Request[Any, Any, Any]
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listModels",
+        tag=TAG,
+        summary="List the stored models, newest first, then the catalogue.",
+        query=ModelQuery,
+        replies={200: Reply(description="One page.", body=ModelPage)},
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def list_all(request: AnyRequest) -> ASGIApp:
+    """List the stored models, then the catalogue."""
+    query = read_query(request.scope, ModelQuery)
+    names = [entry.name for entry in list_models()]
+    page = models.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor), catalogue=names)
+    return json_answer(ModelPage(items=[_item(item) for item in page.items], next_cursor=page.next_cursor))
+
+
+@post(
+    "/",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="createModel",
+        tag=TAG,
+        summary="Store a model.",
+        body=ModelCreate,
+        example={"name": "my-llama", "source": EXAMPLE_SOURCE},
+        replies={201: Reply(description="Stored.", body=ModelAnswer, headers={"ETag": ETAG, "Location": LOCATION})},
+        problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
+    ),
+)
+def create(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Store a model."""
+    asked = read_body(request.scope, body, ModelCreate)
+    parts = parts_of(request)
+    content = read_content(asked.source)
+    stored = models.create(parts.sessions, name=asked.name, content=content, in_catalogue=in_catalogue)
+    parts.specs.forget(stored.name)
+    headers = {"location": f"/v1/models/{stored.name}", **etag_headers(stored.etag)}
+    return json_answer(_shape(stored), status=201, headers=headers)
+
+
+@get(
+    "/{name:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="readModel",
+        tag=TAG,
+        summary="Show a stored model at its newest revision, or a model of the catalogue.",
+        path=PATH,
+        replies={200: Reply(description="The model.", body=ModelAnswer, headers={"ETag": ETAG})},
+        problems=(404, 422, *STORED_PROBLEMS),
+    ),
+)
+def read(request: AnyRequest) -> ASGIApp:
+    """Show a model."""
+    name = _name(request)
+    entry = find_model(name)
+    if entry is not None:
+        return json_answer(_entry_shape(entry), headers=etag_headers(f"catalogue-{parts_of(request).version}"))
+    stored = models.read(parts_of(request).sessions, name)
+    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+
+
+@put(
+    "/{name:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="replaceModel",
+        tag=TAG,
+        summary="Store a new revision of a model.",
+        path=PATH,
+        headers={"If-Match": IfMatch},
+        body=ModelReplace,
+        example={"source": EXAMPLE_SOURCE},
+        replies={200: Reply(description="Stored.", body=ModelAnswer, headers={"ETag": ETAG})},
+        problems=(*BODY_PROBLEMS, 404, 409, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Store a new revision."""
+    asked = read_body(request.scope, body, ModelReplace)
+    name = _name(request)
+    require_same_name(name, asked.name)
+    parts = parts_of(request)
+    content, if_match = read_content(asked.source), header(request.scope, b"if-match")
+    stored = models.replace(parts.sessions, name, content=content, if_match=if_match, in_catalogue=in_catalogue)
+    parts.specs.forget(name)
+    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+
+
+@delete(
+    "/{name:str}",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="deleteModel",
+        tag=TAG,
+        summary="Remove a stored model with all its revisions.",
+        path=PATH,
+        headers={"If-Match": IfMatch},
+        replies={204: Reply(description="Removed.")},
+        problems=(404, 409, 422, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def remove(request: AnyRequest) -> ASGIApp:
+    """Remove a stored model."""
+    parts, name = parts_of(request), _name(request)
+    models.delete(parts.sessions, name, if_match=header(request.scope, b"if-match"), in_catalogue=in_catalogue)
+    parts.specs.forget(name)
+    return no_content()
+
+
+def in_catalogue(name: str) -> bool:
+    """Tell whether the catalogue has a model of this name or alias."""
+    return find_model(name) is not None
+
+
+def _name(request: AnyRequest) -> str:
+    name = str(request.path_params["name"])
+    if not is_stored_name(name):
+        message = f"there is no model {name!r}"
+        raise ModelNotFoundError(message)
+    return name
+
+
+def _item(item: StoredModel | str) -> ModelItem:
+    if isinstance(item, StoredModel):
+        return ModelItem(
+            name=item.name,
+            revision=item.revision,
+            origin="stored",
+            family=item.content.family,
+            created_at=timestamp(item.created_at),
+            aliases=(),
+            supported=True,
+        )
+    entry = find_model(item)
+    assert entry is not None  # noqa: S101  # the name came out of the catalogue
+    return ModelItem(
+        name=entry.name,
+        revision=CATALOGUE_REVISION,
+        origin="catalogue",
+        family=entry.model_type if entry.supported else None,
+        created_at=None,
+        aliases=entry.aliases,
+        supported=entry.supported,
+    )
+
+
+def _shape(stored: StoredModel) -> ModelAnswer:
+    return _model(
+        stored_architecture(stored.content),
+        name=stored.name,
+        revision=stored.revision,
+        origin="stored",
+        created_at=timestamp(stored.created_at),
+    )
+
+
+def _entry_shape(entry: ModelEntry) -> ModelAnswer:
+    return _model(
+        load_architecture(entry),
+        name=entry.name,
+        revision=CATALOGUE_REVISION,
+        origin="catalogue",
+        created_at=None,
+        aliases=entry.aliases,
+    )
+
+
+def _model(architecture: Architecture, **known: Any) -> ModelAnswer:  # noqa: ANN401  # the fields that depend on the origin
+    counts = architecture.parameter_counts()
+    return ModelAnswer(
+        family=architecture.family,
+        parameters=ParametersAnswer(
+            total=counts.total, active=counts.active, embedding=counts.embedding, by_module=counts.by_module
+        ),
+        weight_bytes={dtype.value: architecture.weight_bytes(dtype) for dtype in (DType.FP32, DType.BF16)},
+        architecture=architecture.describe(),
+        warnings=[],
+        **known,
+    )
+
+
+router = Router(path="/v1/models", route_handlers=[list_all, create, read, replace, remove])

@@ -1,0 +1,31 @@
+"""Which of two media types a client would rather have (RFC 9110, section 12.5.1)."""
+
+import re
+
+_QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
+
+
+def prefers_text(accept: str | None) -> bool:
+    """Tell whether plain text is wanted more than JSON, which is what somebody without a preference gets."""
+    if accept is None:
+        return False
+    ranges = [_range(part) for part in accept.split(",")]
+    return _quality(ranges, "text/plain") > _quality(ranges, "application/json")
+
+
+def _range(part: str) -> tuple[str, float]:
+    media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q" and _QUALITY.fullmatch(value.strip()):
+            return media, float(value)
+    return media, 1.0
+
+
+def _quality(ranges: list[tuple[str, float]], media: str) -> float:
+    """Return the quality of the most specific range that covers ``media``."""
+    for wanted in (media, f"{media.partition('/')[0]}/*", "*/*"):
+        qualities = [quality for name, quality in ranges if name == wanted]
+        if qualities:
+            return max(qualities)
+    return 0.0

@@ -1,0 +1,37 @@
+"""What the handlers work with, made once by the composition root."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import Request
+
+from service.api.metrics import Metrics
+from service.estimator.estimate import PlanCache
+from service.jobs.bell import Ring
+from service.settings import Settings
+from service.usecases.access import Sessions
+from service.usecases.corrections import CorrectionBook
+from service.usecases.health import Readiness
+from service.usecases.specs import SpecBook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of one web process."""
+
+    settings: Settings
+    version: str
+    sessions: Sessions
+    ring: Ring
+    specs: SpecBook
+    corrections: CorrectionBook
+    plans: PlanCache
+    metrics: Metrics
+    readiness: Callable[[], Readiness]
+
+
+def parts_of(request: Request[Any, Any, Any]) -> Parts:
+    """Return the parts of the process that answers this request."""
+    parts: Parts = request.app.state.parts
+    return parts

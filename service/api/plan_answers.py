@@ -1,0 +1,69 @@
+"""From the planner's plans to the answers of the contract."""
+
+from collections.abc import Sequence
+
+from service.api.answers import remedy_answer, require_exact
+from service.api.schemas.how_many import CandidateAnswer, FamilyAnswer, HowManyAnswer, RejectedAnswer, SearchedAnswer
+from service.api.words import layout_words, workload_words
+from service.estimator.device import Device
+from service.planner.how_many import Plan
+from service.planner.search import Candidate, Rejected
+
+
+def how_many_answer(
+    found: Sequence[tuple[Device, Plan]], *, assumptions: tuple[str, ...], elapsed_s: float
+) -> HowManyAnswer | FamilyAnswer:
+    """Return plans in the words of the contract: one for one SKU, several for a family."""
+    answers = [_answer(device, plan, assumptions, elapsed_s) for device, plan in found]
+    return answers[0] if len(answers) == 1 else FamilyAnswer(answers=answers)
+
+
+def how_many_text(found: Sequence[tuple[Device, Plan]]) -> str:
+    """Return the bare number, or for a family one line per SKU."""
+    numbers = [(device.name, "none" if plan.num_gpus is None else str(plan.num_gpus)) for device, plan in found]
+    return numbers[0][1] if len(numbers) == 1 else "\n".join(f"{name} {number}" for name, number in numbers)
+
+
+def _answer(device: Device, plan: Plan, assumptions: tuple[str, ...], elapsed_s: float) -> HowManyAnswer:
+    return HowManyAnswer(
+        num_gpus=plan.num_gpus,
+        gpu=device.name,
+        candidates=[_candidate(device, candidate) for candidate in plan.candidates],
+        rejected=[_rejected(device, rejected) for rejected in plan.rejected],
+        searched=SearchedAnswer(
+            layouts=plan.searched.layouts, pruned=dict(plan.searched.pruned), elapsed_ms=round(elapsed_s * 1000, 3)
+        ),
+        reason=plan.reason,
+        closest=None if plan.closest is None else _rejected(device, plan.closest),
+        smallest_change=None if plan.smallest_change is None else remedy_answer(plan.smallest_change),
+        assumptions=list(assumptions),
+    )
+
+
+def _candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
+    estimate = candidate.estimate
+    require_exact(estimate)
+    return CandidateAnswer(
+        num_gpus=candidate.num_gpus,
+        gpu=device.name,
+        layout=layout_words(candidate.layout),
+        workload=workload_words(candidate.workload),
+        verdict=candidate.judgement.verdict.value,
+        allocated_bytes=estimate.allocated_bytes,
+        reserved_bytes=estimate.reserved_bytes,
+        device_bytes=estimate.device_bytes,
+        device_interval=(estimate.device_interval.low, estimate.device_interval.high),
+        headroom_bytes=candidate.judgement.headroom_bytes,
+    )
+
+
+def _rejected(device: Device, rejected: Rejected) -> RejectedAnswer:
+    require_exact(rejected.nearest.estimate)
+    return RejectedAnswer(
+        num_gpus=rejected.num_gpus,
+        gpu=device.name,
+        reason=rejected.reason,
+        instant=rejected.instant,
+        component=rejected.component,
+        deficit_bytes=rejected.deficit_bytes,
+    )

@@ -1,0 +1,121 @@
+"""From a decoded request to a question that the use cases can answer: names resolved, defaults filled, nothing guessed."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct, UnsetType
+
+from service.api.reading import read_layout, read_workload
+from service.api.schemas.fields import given, optional
+from service.api.schemas.fit import FitRequest, GpuByMemory, GpuReference, InlineModel
+from service.api.schemas.how_many import Constraints, HowManyRequest
+from service.catalog.gpus import entries_named, resolve_gpu
+from service.errors import InvalidRequestError
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.errors import EstimatorError, NotModelledError
+from service.formats.quantities import parse_bytes
+from service.planner.space import DEFAULT_MAX_GPUS, SEARCHABLE, Limits, Question
+from service.usecases.fit import FitQuestion
+from service.usecases.how_many import HowManyQuestion
+from service.usecases.sources import read_source
+
+INLINE = ("hf_config", "architecture", "num_parameters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedModel:
+    """A model that a request named or brought; ``name`` and ``revision`` are ``None`` when it came inline."""
+
+    architecture: Architecture
+    name: str | None = None
+    revision: int | None = None
+    hf_config: Mapping[str, object] | None = None
+
+
+def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
+    """Return the question of a fit request."""
+    workload, workload_defaults = read_workload(request.workload)
+    layout, layout_defaults = read_layout(request.layout)
+    return FitQuestion(
+        architecture=model.architecture,
+        workload=workload,
+        layout=layout,
+        device=read_device(request.gpu),
+        assumptions=(*workload_defaults, *layout_defaults),
+    )
+
+
+def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuestion:
+    """Return the question of a how-many request: what it says is kept to the letter, what it leaves open is searched."""
+    workload, workload_defaults = read_workload(request.workload)
+    layout, layout_defaults = read_layout(request.layout)
+    fixed = _said(request.workload) | _said(request.layout)
+    constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
+    limits = Limits(
+        max_gpus=given(constraints.max_gpus, DEFAULT_MAX_GPUS),
+        confidence=request.confidence,
+        global_batch_size=optional(constraints.global_batch_size),
+    )
+    searched = SEARCHABLE - fixed
+    defaults = (*workload_defaults, *layout_defaults)
+    return HowManyQuestion(
+        architecture=model.architecture,
+        question=Question(workload=workload, layout=layout, fixed=fixed, limits=limits),
+        devices=read_devices(request.gpu),
+        assumptions=tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in searched),
+    )
+
+
+def read_devices(reference: GpuReference) -> tuple[Device, ...]:
+    """Return every GPU that a request may mean: a family is several, and each has an answer of its own."""
+    if isinstance(reference, str) and len(entries := entries_named(reference)) > 1:
+        return tuple(entry.device() for entry in entries)
+    return (read_device(reference),)
+
+
+def _said(request: Struct | UnsetType) -> frozenset[str]:
+    if isinstance(request, UnsetType):
+        return frozenset()
+    return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))
+
+
+def read_device(reference: GpuReference) -> Device:
+    """Return the GPU that a request names or describes."""
+    if isinstance(reference, GpuByMemory):
+        num_bytes = parse_bytes(reference.memory_bytes, field="gpu.memory_bytes")
+        return Device(name="custom", vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
+    return resolve_gpu(reference).device()
+
+
+@contextmanager
+def fields_under(prefix: str) -> Iterator[None]:
+    """Say of a refusal inside a part of the request where in the request it is."""
+    try:
+        yield
+    except EstimatorError as error:
+        error.field = f"{prefix}.{error.field}" if error.field else prefix
+        raise
+
+
+def read_inline(reference: InlineModel) -> ResolvedModel:
+    """Return the model that a request brings along."""
+    sent = only_one(reference, INLINE, "model")
+    ((kind, value),) = sent.items()
+    if kind == "num_parameters":
+        what = "a model of which only the number of parameters is known"
+        raise NotModelledError(what, field="model.num_parameters", modelled=["hf_config", "architecture", "a name"])
+    with fields_under(f"model.{kind}"):
+        architecture = read_source(sent)
+    return ResolvedModel(architecture=architecture, hf_config=value if kind == "hf_config" else None)
+
+
+def only_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:
+    """Return the one field out of ``names`` that is there; refuse none and several."""
+    found = {name: value for name in names if not isinstance(value := getattr(sent, name), UnsetType)}
+    if len(found) != 1:
+        message = f"{field} has {', '.join(found) or 'nothing'}; it must have exactly one of {', '.join(names)}"
+        raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
+    return found

@@ -1,0 +1,65 @@
+"""Names to stored things: what a request means in this process, with its database behind it."""
+
+from dataclasses import dataclass
+
+from service.api.parts import Parts
+from service.api.questions import ResolvedModel, fields_under, only_one, read_inline
+from service.api.reading import read_layout, read_workload
+from service.api.schemas.fields import optional
+from service.api.schemas.fit import InlineModel, ModelReference
+from service.api.schemas.measurements import MeasurementRequest
+from service.api.schemas.models import ModelSource as StoredSource
+from service.catalog.gpus import resolve_gpu
+from service.jobs.contract import MeasureRequest, ModelSource, task_of
+from service.usecases.access import ModelContent
+from service.usecases.sources import content_of
+from service.usecases.specs import SpecBook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementQuestion:
+    """A measurement to be stored, and the calibration key that it may teach about."""
+
+    request: MeasureRequest
+    key: str
+
+
+def resolve_model(specs: SpecBook, reference: ModelReference) -> ResolvedModel:
+    """Return the model that a request names or brings."""
+    if isinstance(reference, InlineModel):
+        return read_inline(reference)
+    found = specs.require(reference)
+    return ResolvedModel(architecture=found.architecture, name=found.name, revision=found.revision, hf_config=found.hf_config)
+
+
+def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQuestion:
+    """Return what a measurement request asks for, resolved so that a later change of the model does not reach the job."""
+    model = resolve_model(parts.specs, request.model)
+    workload, _ = read_workload(request.workload)
+    layout, _ = read_layout(request.layout)
+    gpu = optional(request.gpu)
+    source = ModelSource(
+        architecture=model.architecture.describe(),
+        hf_config=None if model.hf_config is None else dict(model.hf_config),
+        name=model.name,
+        revision=model.revision,
+    )
+    return MeasurementQuestion(
+        request=MeasureRequest(
+            model=source,
+            task=task_of(workload),
+            layout=layout,
+            device=request.device,
+            gpu=None if gpu is None else resolve_gpu(gpu).name,
+            full_depth=request.full_depth,
+            priority=request.priority,
+        ),
+        key=parts.corrections.key_of(model.architecture, workload, layout),
+    )
+
+
+def read_content(sent: StoredSource) -> ModelContent:
+    """Return what is to be stored about a model."""
+    source = only_one(sent, ("hf_config", "architecture"), "source")
+    with fields_under(f"source.{next(iter(source))}"):
+        return content_of(source)

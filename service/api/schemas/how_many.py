@@ -1,0 +1,135 @@
+"""Request and answers of GET /v1/how-many."""
+
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
+from msgspec.structs import fields
+
+from service.api.schemas.fields import Answer, Count, Degree, GpuName, JsonObject, Memory, ModelName, Strict
+from service.api.schemas.fit import GpuReference, ModelReference, RemedyAnswer
+from service.api.schemas.workload import LayoutRequest, LoraRequest, ServeRequest, TrainRequest, WorkloadRequest
+
+Confidence = Annotated[float, Meta(gt=0, lt=1)]
+
+
+class Constraints(Strict, frozen=True, kw_only=True):
+    """Bounds of the search."""
+
+    max_gpus: Annotated[Degree | UnsetType, Meta(description="Largest number of GPUs to try; default 1024.")] = UNSET
+    global_batch_size: Annotated[
+        Count | UnsetType, Meta(description="Sequences per optimizer step: micro batch x accumulation x data parallel.")
+    ] = UNSET
+
+
+class HowManyRequest(Strict, frozen=True, kw_only=True):
+    """A question: how many GPUs; what is absent is searched."""
+
+    model: ModelReference
+    workload: WorkloadRequest
+    gpu: GpuReference
+    layout: LayoutRequest | UnsetType = UNSET
+    constraints: Constraints | UnsetType = UNSET
+    confidence: Confidence | None = 0.95
+
+
+class CandidateAnswer(Answer, frozen=True, kw_only=True):
+    """A configuration that is enough; sent to /v1/fit its layout and workload give the same bytes."""
+
+    num_gpus: int
+    gpu: str
+    layout: JsonObject
+    workload: JsonObject
+    verdict: str
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    device_interval: tuple[int, int]
+    headroom_bytes: int
+
+
+class RejectedAnswer(Answer, frozen=True, kw_only=True):
+    """A number of GPUs that is too small, and the configuration that came nearest."""
+
+    num_gpus: int
+    gpu: str
+    reason: str
+    instant: str
+    component: str
+    deficit_bytes: int
+
+
+class SearchedAnswer(Answer, frozen=True, kw_only=True):
+    """How much was tried."""
+
+    layouts: int
+    pruned: dict[str, int]
+    elapsed_ms: float
+
+
+class HowManyAnswer(Answer, frozen=True, kw_only=True):
+    """The fewest GPUs of one kind; `num_gpus` is null when no number is enough."""
+
+    num_gpus: int | None
+    gpu: str
+    candidates: Annotated[list[CandidateAnswer], Meta(description="What is enough on that many GPUs, the fastest first.")]
+    rejected: Annotated[list[RejectedAnswer], Meta(description="Why each smaller number fails.")]
+    searched: SearchedAnswer
+    reason: Annotated[str | None, Meta(description="Why no number is enough.")]
+    closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
+    smallest_change: Annotated[RemedyAnswer | None, Meta(description="The smallest change that would help.")]
+    assumptions: Annotated[list[str], Meta(description="Every default that was used and not searched.")]
+
+
+class FamilyAnswer(Answer, frozen=True, kw_only=True):
+    """One answer for each SKU that the name stands for."""
+
+    answers: list[HowManyAnswer]
+
+
+def scalar(annotation: Any) -> Any:  # noqa: ANN401  # a type annotation
+    """Return the part of an annotation that a query parameter can carry, None when there is none."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        inner = scalar(parts[0])
+        return None if inner is None else Annotated[(inner, *parts[1:])]
+    if origin in {Union, UnionType}:
+        kept = [part for part in map(scalar, parts) if part is not None]
+        return Union[tuple(kept)] if any(part is not UnsetType for part in kept) else None  # noqa: UP007  # not known before
+    is_composite = origin in {dict, list} or (isinstance(annotation, type) and issubclass(annotation, Struct))
+    return None if is_composite else annotation
+
+
+def _flat(struct: type[Struct], prefix: str = "") -> dict[str, Any]:
+    found = {f"{prefix}{field.encode_name}": scalar(field.type) for field in fields(struct)}
+    return {name: Union[kind, UnsetType] for name, kind in found.items() if kind is not None}  # noqa: UP007  # not known before
+
+
+TRAIN_WORDS = _flat(TrainRequest)
+SERVE_WORDS = _flat(ServeRequest)
+LORA_WORDS = _flat(LoraRequest, "lora_")
+LAYOUT_WORDS = _flat(LayoutRequest)
+CONSTRAINT_WORDS = _flat(Constraints)
+_OPEN = {**SERVE_WORDS, **TRAIN_WORDS, **LORA_WORDS, **LAYOUT_WORDS, **CONSTRAINT_WORDS}
+
+HowManyQuery = defstruct(
+    "HowManyQuery",
+    [
+        ("model", Annotated[ModelName, Meta(description="Stored or catalogue name.")]),
+        ("task", Annotated[str, Meta(pattern=r"^(train|serve)$(?!\n)", description="`train` or `serve`.")]),
+        (
+            "gpu",
+            Annotated[GpuName | UnsetType, Meta(description="Name, alias or family; a family is answered per SKU.")],
+            UNSET,
+        ),
+        ("memory_bytes", Annotated[Memory | UnsetType, Meta(description="In place of `gpu`: its memory.")], UNSET),
+        ("confidence", Annotated[Confidence | None, Meta(description="`null` accepts what is tight.")], 0.95),
+        *((name, kind, UNSET) for name, kind in sorted(_OPEN.items())),
+    ],
+    bases=(Strict,),
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    module=__name__,
+)
+"""Every word of the vocabulary that fits into a query string; an adapter's words begin with ``lora_``."""

@@ -1,0 +1,35 @@
+"""Workloads and layouts as complete requests: sent back to /v1/fit they give the same bytes."""
+
+from dataclasses import fields
+
+from service.api.schemas.fields import JsonObject
+from service.estimator.layout import Layout
+from service.estimator.precision import POLICIES, Precision
+from service.estimator.workload import Offload, ServeWorkload, Workload
+from service.planner.changes import in_words
+
+
+def workload_words(workload: Workload) -> JsonObject:
+    """Return every word about a workload."""
+    task = "serve" if isinstance(workload, ServeWorkload) else "train"
+    return {"task": task} | _words(workload)
+
+
+def layout_words(layout: Layout) -> JsonObject:
+    """Return every word about a layout."""
+    return _words(layout)
+
+
+def _words(value: Workload | Layout | Offload | Precision) -> JsonObject:
+    said = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return {name: _word(part) for name, part in said if part is not None}
+
+
+def _word(value: object) -> object:
+    match value:
+        case Precision() if value != POLICIES.get(value.name):
+            return {name: word for name, word in _words(value).items() if name != "name"}
+        case Offload():
+            return _words(value)
+        case _:
+            return in_words(value)

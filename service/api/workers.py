@@ -1,0 +1,57 @@
+"""/v1/workers: who measures, on what, and what they do now."""
+
+from typing import Any
+
+from litestar import Request, Router, get
+from litestar.types import ASGIApp
+
+from service.api.decoding import read_query
+from service.api.operation import STORED_PROBLEMS, Operation, Reply
+from service.api.parts import parts_of
+from service.api.responses import json_answer
+from service.api.schemas.fields import Strict
+from service.api.schemas.workers import WorkerAnswer, WorkerPage
+from service.api.shapes import timestamp
+from service.usecases import workers
+from service.usecases.workers import SeenWorker
+
+
+class WorkerQuery(Strict, frozen=True, kw_only=True):
+    """Nothing to choose: workers are few and come on one page."""
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listWorkers",
+        tag="workers",
+        summary="List the workers of the last day, the most recently seen first.",
+        query=WorkerQuery,
+        replies={200: Reply(description="All of them.", body=WorkerPage)},
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
+    """List the workers of the last day."""
+    read_query(request.scope, WorkerQuery)
+    parts = parts_of(request)
+    found = workers.list_workers(parts.sessions, gone_after_s=parts.settings.lease_s)
+    return json_answer(WorkerPage(items=[_shape(worker) for worker in found], next_cursor=None))
+
+
+def _shape(worker: SeenWorker) -> WorkerAnswer:
+    return WorkerAnswer(
+        name=worker.name,
+        host=worker.host,
+        pid=worker.pid,
+        state=worker.state.value,
+        devices=worker.devices,
+        versions=worker.versions,
+        current_job=None if worker.current_job_id is None else str(worker.current_job_id),
+        started_at=timestamp(worker.started_at),
+        last_heartbeat=timestamp(worker.last_heartbeat),
+    )
+
+
+router = Router(path="/v1/workers", route_handlers=[list_all])

@@ -1,0 +1,42 @@
+"""Does it fit: the pure part of the question, asked with what was learnt; no database, no thread."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
+from service.estimator.device import Device
+from service.estimator.estimate import PlanCache
+from service.estimator.layout import Layout
+from service.estimator.workload import Workload
+from service.planner.fit import FitReport, fit
+from service.planner.subject import Subject, make_subject
+
+FindCorrections = Callable[[Architecture, Workload, Layout], Corrections | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuestion:
+    """A workload in a layout on a GPU; ``assumptions`` are the defaults that the request left to us."""
+
+    architecture: Architecture
+    workload: Workload
+    layout: Layout
+    device: Device
+    assumptions: tuple[str, ...] = ()
+
+
+def answer_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:
+    """Return the answer; raises EstimatorError for what cannot run or has no term yet."""
+    subject = subject_of(question.architecture, question.device, plans=plans, find_corrections=find_corrections)
+    return fit(subject, question.workload, question.layout)
+
+
+def subject_of(
+    architecture: Architecture, device: Device, *, plans: PlanCache, find_corrections: FindCorrections | None
+) -> Subject:
+    """Return a model on a GPU that answers with what was learnt about each configuration."""
+    if find_corrections is None:
+        return make_subject(architecture, device, plans=plans)
+    return make_subject(architecture, device, corrections_for=partial(find_corrections, architecture), plans=plans)
