@@ -2,8 +2,10 @@
 
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout
+from service.estimator.optimizers import StepTemporaries, optimizer_named
 from service.estimator.result import Basis, Component
 from service.estimator.states import Shards, TrainedParameters
+from service.estimator.timeline import Moment
 from service.estimator.units import format_count
 from service.estimator.workload import ServeWorkload, TrainWorkload
 
@@ -31,23 +33,28 @@ def ordered(parts: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def training_components(
-    model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, parts: dict[str, int]
+    model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, moment: Moment
 ) -> list[Component]:
     """Return the components of a training moment."""
-    formulas = _Formulas(model, workload, layout, trained)
-    return [Component(name, bytes_, *formulas.of(name)) for name, bytes_ in ordered(parts)]
+    formulas = _Formulas(model, workload, layout, trained, steps=moment.name == "optimizer_step")
+    return [Component(name, bytes_, *formulas.of(name)) for name, bytes_ in ordered(moment.parts)]
 
 
 class _Formulas:
     """The formulas of one question, in numbers."""
 
-    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters) -> None:
+    def __init__(
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, *, steps: bool
+    ) -> None:
+        self.steps = steps
         self.model, self.workload, self.layout = model, workload, layout
         self.trained, self.shards = trained, Shards.of(layout)
         self.precision = workload.precision
 
     def of(self, name: str) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
+        if name == "temporaries" and self.steps:
+            return Basis.EXACT, self._step(), "torch.optim 2.13, counted on traces"
         if name in {"activations", "logits", "temporaries"}:
             return Basis.EXACT, self._tokens(name), _TRACED
         exact = {
@@ -85,6 +92,14 @@ class _Formulas:
         return _per_rank(
             f"{self.workload.optimizer} states of {format_count(self.trained.trained)} params x {width} B each",
             self.shards.optimizer,
+        )
+
+    def _step(self) -> str:
+        width = self.trained.optimizer_dtype.bytes_per_element
+        if optimizer_named(self.workload.optimizer).temporaries is StepTemporaries.TWO_OF_LARGEST:
+            return _per_rank(f"2 x {format_count(self.trained.largest_trained)} params x {width} B", self.shards.optimizer)
+        return _per_rank(
+            f"square roots of {format_count(self.trained.trained)} second moments x {width} B", self.shards.optimizer
         )
 
     def _tokens(self, name: str) -> str:

@@ -24,7 +24,7 @@ def explain_training(
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=tuple(training_components(model, workload, layout, timeline.trained, peak.parts)),
+        components=tuple(training_components(model, workload, layout, timeline.trained, peak)),
         phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
