@@ -24,7 +24,7 @@ from service.usecases.access import StoredCalibration
         tag="calibrations",
         summary="List what was learnt from measurements, newest first; the newest of a key holds.",
         query=CalibrationQuery,
-        replies={200: Reply(description="One page.", body=CalibrationPage)},
+        replies={200: Reply(description="One page.", bodies=(CalibrationPage,))},
         problems=(422, *STORED_PROBLEMS),
     ),
 )

@@ -56,7 +56,7 @@ AnyRequest = Request[Any, Any, Any]
         tag=TAG,
         summary="List the stored clusters, newest first.",
         query=ClusterQuery,
-        replies={200: Reply(description="One page.", body=ClusterPage)},
+        replies={200: Reply(description="One page.", bodies=(ClusterPage,))},
         problems=(422, *STORED_PROBLEMS),
     ),
 )
@@ -77,7 +77,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
         summary="Store a cluster.",
         body=ClusterCreate,
         example=EXAMPLE,
-        replies={201: Reply(description="Stored.", body=ClusterAnswer, headers={"ETag": ETAG, "Location": LOCATION})},
+        replies={201: Reply(description="Stored.", bodies=(ClusterAnswer,), headers={"ETag": ETAG, "Location": LOCATION})},
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
 )
@@ -97,7 +97,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         tag=TAG,
         summary="Show a stored cluster.",
         path=PATH,
-        replies={200: Reply(description="The cluster.", body=ClusterAnswer, headers={"ETag": ETAG})},
+        replies={200: Reply(description="The cluster.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})},
         problems=(404, *STORED_PROBLEMS),
     ),
 )
@@ -118,7 +118,7 @@ def read(request: AnyRequest) -> ASGIApp:
         headers={"If-Match": IfMatch},
         body=ClusterReplace,
         example={"pools": EXAMPLE["pools"]},
-        replies={200: Reply(description="Replaced.", body=ClusterAnswer, headers={"ETag": ETAG})},
+        replies={200: Reply(description="Replaced.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})},
         problems=(*BODY_PROBLEMS, 404, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
     ),
 )

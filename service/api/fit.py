@@ -45,7 +45,7 @@ EXAMPLE = {
         description="Answers at once. That it does not fit is an answer, with the deficit and what would help.",
         body=FitRequest,
         example=EXAMPLE,
-        replies={200: Reply(description="The verdict, and everything it rests on.", body=FitAnswer)},
+        replies={200: Reply(description="The verdict, and everything it rests on.", bodies=(FitAnswer,))},
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )

@@ -20,7 +20,7 @@ from service.catalog.gpus import GpuEntry, list_gpus
         tag="gpus",
         summary="List the GPUs that questions may name, with the source of every figure.",
         query=GpuQuery,
-        replies={200: Reply(description="The whole catalogue.", body=GpuPage)},
+        replies={200: Reply(description="The whole catalogue.", bodies=(GpuPage,))},
         problems=(422,),
     ),
 )

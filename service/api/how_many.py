@@ -47,7 +47,7 @@ ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
         replies={
             200: Reply(
                 description="The number, or one answer per SKU of a family.",
-                body=HowManyAnswer | FamilyAnswer,
+                bodies=(HowManyAnswer, FamilyAnswer),
                 media_types=(JSON, "text/plain"),
                 headers={"Vary": "Accept"},
             )

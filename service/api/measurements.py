@@ -58,7 +58,9 @@ AnyRequest = Request[Any, Any, Any]
         body=MeasurementRequest,
         example=EXAMPLE,
         headers={"Idempotency-Key": IdempotencyKey},
-        replies={202: Reply(description="Queued, or known already.", body=MeasurementAnswer, headers={"Location": LOCATION})},
+        replies={
+            202: Reply(description="Queued, or known already.", bodies=(MeasurementAnswer,), headers={"Location": LOCATION})
+        },
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
 )
@@ -85,7 +87,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         tag=TAG,
         summary="List measurements, newest first.",
         query=MeasurementQuery,
-        replies={200: Reply(description="One page.", body=MeasurementPage)},
+        replies={200: Reply(description="One page.", bodies=(MeasurementPage,))},
         problems=(422, *STORED_PROBLEMS),
     ),
 )
@@ -105,7 +107,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="Show a measurement.",
         path=PATH,
-        replies={200: Reply(description="The measurement.", body=MeasurementAnswer)},
+        replies={200: Reply(description="The measurement.", bodies=(MeasurementAnswer,))},
         problems=(404, *STORED_PROBLEMS),
     ),
 )
@@ -127,7 +129,7 @@ def read(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="Cancel a measurement: a queued one at once, a running one within a heartbeat of its worker.",
         path=PATH,
-        replies={200: Reply(description="Cancelled, or about to be.", body=MeasurementAnswer)},
+        replies={200: Reply(description="Cancelled, or about to be.", bodies=(MeasurementAnswer,))},
         problems=(404, 409, *STORED_PROBLEMS),
     ),
 )
@@ -145,7 +147,7 @@ def cancel(request: AnyRequest) -> ASGIApp:
         summary="List what was read while the probe ran, oldest first.",
         path=PATH,
         query=NoQuery,
-        replies={200: Reply(description="All samples.", body=SamplePage)},
+        replies={200: Reply(description="All samples.", bodies=(SamplePage,))},
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
@@ -167,7 +169,7 @@ def samples(request: AnyRequest) -> ASGIApp:
         description="Events are `status`, `progress` and `sample`, each with an id; `Last-Event-ID` replays what followed it.",
         path=PATH,
         headers={"Last-Event-ID": LastEventId},
-        replies={200: Reply(description="The events.", body=str, media_types=("text/event-stream",))},
+        replies={200: Reply(description="The events.", bodies=(str,), media_types=("text/event-stream",))},
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )

@@ -59,7 +59,7 @@ AnyRequest = Request[Any, Any, Any]
         tag=TAG,
         summary="List the stored models, newest first, then the catalogue.",
         query=ModelQuery,
-        replies={200: Reply(description="One page.", body=ModelPage)},
+        replies={200: Reply(description="One page.", bodies=(ModelPage,))},
         problems=(422, *STORED_PROBLEMS),
     ),
 )
@@ -81,7 +81,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
         summary="Store a model.",
         body=ModelCreate,
         example={"name": "my-llama", "source": EXAMPLE_SOURCE},
-        replies={201: Reply(description="Stored.", body=ModelAnswer, headers={"ETag": ETAG, "Location": LOCATION})},
+        replies={201: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG, "Location": LOCATION})},
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
 )
@@ -104,7 +104,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         tag=TAG,
         summary="Show a stored model at its newest revision, or a model of the catalogue.",
         path=PATH,
-        replies={200: Reply(description="The model.", body=ModelAnswer, headers={"ETag": ETAG})},
+        replies={200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
@@ -129,7 +129,7 @@ def read(request: AnyRequest) -> ASGIApp:
         headers={"If-Match": IfMatch},
         body=ModelReplace,
         example={"source": EXAMPLE_SOURCE},
-        replies={200: Reply(description="Stored.", body=ModelAnswer, headers={"ETag": ETAG})},
+        replies={200: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
         problems=(*BODY_PROBLEMS, 404, 409, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
     ),
 )

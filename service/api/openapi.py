@@ -73,8 +73,10 @@ class _Schemas:
 
 
 def _types(operation: Operation) -> Iterable[Any]:
-    named = (operation.body, *operation.path.values(), *operation.headers.values())
-    yield from (kind for kind in (*named, *(reply.body for reply in operation.replies.values())) if kind is not None)
+    yield from (*operation.path.values(), *operation.headers.values())
+    yield from (kind for reply in operation.replies.values() for kind in reply.bodies)
+    if operation.body is not None:
+        yield operation.body
     if operation.query is not None:
         yield from _annotations(operation.query).values()
 
@@ -121,13 +123,21 @@ def _replies(operation: Operation, schemas: _Schemas) -> Json:
 
 def _reply(reply: Reply, schemas: _Schemas) -> Json:
     described: Json = {"description": reply.description}
-    if reply.body is not None:
-        described["content"] = {media: _media(schemas.of(reply.body), reply.example) for media in reply.media_types}
+    if reply.bodies:
+        shapes = [schemas.of(kind) for kind in reply.bodies]
+        described["content"] = {
+            media: _media({"type": "string"} if media.startswith("text/") else _any_of(shapes), reply.example)
+            for media in reply.media_types
+        }
     if reply.headers:
         described["headers"] = {
             name: {"description": text, "schema": {"type": "string"}} for name, text in reply.headers.items()
         }
     return described
+
+
+def _any_of(shapes: list[Json]) -> Json:
+    return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
 
 
 def _problems(operation: Operation) -> Json:

@@ -13,10 +13,10 @@ CHANGE_PROBLEMS = (412, 428)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One successful answer: its type, and what its headers mean."""
+    """One successful answer: the types it may have, and what its headers mean."""
 
     description: str
-    body: Any = None
+    bodies: tuple[Any, ...] = ()
     media_types: tuple[str, ...] = (JSON,)
     headers: Mapping[str, str] = field(default_factory=dict)
     example: object = None
@@ -37,3 +37,7 @@ class Operation:
     headers: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[int, ...] = ()
     example: object = None
+
+    def __deepcopy__(self, _memo: dict[int, object]) -> "Operation":
+        """Return itself: it is frozen, and the framework copies handlers with all they carry."""
+        return self

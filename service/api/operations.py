@@ -24,7 +24,7 @@ _HEALTHY = HealthAnswer()
         id="health",
         tag=TAG,
         summary="Say that the process answers.",
-        replies={200: Reply(description="It does.", body=HealthAnswer)},
+        replies={200: Reply(description="It does.", bodies=(HealthAnswer,))},
     ),
 )
 def health() -> ASGIApp:
@@ -40,8 +40,8 @@ def health() -> ASGIApp:
         tag=TAG,
         summary="Say whether everything that this process needs is there.",
         replies={
-            200: Reply(description="Ready, or degraded because Redis is away.", body=ReadyAnswer),
-            503: Reply(description="The database is unreachable or not at this version's schema.", body=ReadyAnswer),
+            200: Reply(description="Ready, or degraded because Redis is away.", bodies=(ReadyAnswer,)),
+            503: Reply(description="The database is unreachable or not at this version's schema.", bodies=(ReadyAnswer,)),
         },
     ),
 )
@@ -59,7 +59,7 @@ def ready(request: Request[Any, Any, Any]) -> ASGIApp:
         id="metrics",
         tag=TAG,
         summary="Show counters and gauges for Prometheus.",
-        replies={200: Reply(description="Prometheus' text format.", body=str, media_types=("text/plain",))},
+        replies={200: Reply(description="Prometheus' text format.", bodies=(str,), media_types=("text/plain",))},
     ),
 )
 def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
@@ -74,7 +74,7 @@ def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
         id="version",
         tag=TAG,
         summary="Say what runs here.",
-        replies={200: Reply(description="Name and versions.", body=VersionAnswer)},
+        replies={200: Reply(description="Name and versions.", bodies=(VersionAnswer,))},
     ),
 )
 def version(request: Request[Any, Any, Any]) -> ASGIApp:

@@ -28,7 +28,7 @@ class WorkerQuery(Strict, frozen=True, kw_only=True):
         tag="workers",
         summary="List the workers of the last day, the most recently seen first.",
         query=WorkerQuery,
-        replies={200: Reply(description="All of them.", body=WorkerPage)},
+        replies={200: Reply(description="All of them.", bodies=(WorkerPage,))},
         problems=(422, *STORED_PROBLEMS),
     ),
 )
