@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 import warnings
 from typing import IO
 
@@ -38,6 +39,9 @@ def _answer(body: bytes, lines: IO[bytes]) -> ProbeLine:
         return measure(request, lambda line: _say(lines, line))
     except Refusal as refusal:
         return ProbeFailure(kind=refusal.kind, message=refusal.message)
+    except Exception as error:  # noqa: BLE001 - the same request would fail the same way, so the job must be told and not rerun
+        traceback.print_exc()
+        return ProbeFailure(kind=FailureKind.PROBE_ERROR, message=f"{type(error).__name__}: {error}")
 
 
 def _say(lines: IO[bytes], line: ProbeLine) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout
@@ -12,9 +13,11 @@ from worker.probes.refusal import Refusal
 
 NUM_STEPS = 2
 """The first step makes the optimizer's states; the second is the steady one that is measured."""
-SHALLOW = (1, 2)
-SHALLOW_LORA = (2, 3)
-"""Below the first adapter nothing needs a gradient, so the first layer differs from all others."""
+SHALLOW = ((2, 3), (1, 2))
+"""Depths that give the slope per layer. A model of one layer has no later one, whose input comes on top of the embedding's
+output: with it forward errs by one hidden state per layer (measured, see test_measure), so it is the second choice."""
+SHALLOW_LORA = ((2, 3),)
+"""Below the first adapter nothing needs a gradient: the first layer of a model with adapters is like no other."""
 MAX_BUDGET_S = 120.0
 BUDGET_SHARE = 0.5
 """Part of the deadline that the steps may take; the rest is for building, for noise and for a busy host."""
@@ -87,18 +90,14 @@ AnalyticBytes = Callable[[Point], int]
 def make_plan(question: Question, host: Host, analytic_bytes: AnalyticBytes) -> Plan:
     """Return the probes of a question, or refuse with numbers what this host cannot hold."""
     _check_layout(question.layout)
-    depths = _depths(question)
+    choices = _depths(question)
     asked = asked_point(question)
     budget_s = min(MAX_BUDGET_S, question.deadline_s * BUDGET_SHARE)
-    for sizes in _smaller_and_smaller(asked):
+    for sizes, depths in product(_smaller_and_smaller(asked), choices):
         points = tuple(replace(size, num_layers=depth) for size in sizes for depth in depths)
         if _holds(points, host, analytic_bytes) and _seconds(points, question, host) <= budget_s:
             return Plan(asked=asked, points=points, notes=_notes(asked, sizes, depths))
-    smallest = replace(
-        asked, num_layers=depths[-1], micro_batch_size=1, sequence_length=min(asked.sequence_length, MIN_SEQUENCE)
-    )
-    _refuse(smallest, question, host, analytic_bytes)
-    raise AssertionError  # _refuse always raises
+    raise _refusal(_smallest(asked, choices[-1][-1]), question, host, analytic_bytes)
 
 
 def asked_point(question: Question) -> Point:
@@ -139,13 +138,13 @@ def _check_layout(layout: Layout) -> None:
         raise Refusal(FailureKind.UNSUPPORTED, message)
 
 
-def _depths(question: Question) -> tuple[int, ...]:
-    """Return the depths that give the slope per layer; a stack of several kinds of layers has none."""
+def _depths(question: Question) -> tuple[tuple[int, ...], ...]:
+    """Return the choices of depths, best first; a stack of several kinds of layers has none but its own."""
     depth, workload = question.architecture.num_hidden_layers, question.workload
     adapted = isinstance(workload, TrainWorkload) and workload.lora is not None
     shallow = SHALLOW_LORA if adapted else SHALLOW
-    if question.full_depth or depth <= shallow[-1]:
-        return (depth,)
+    if question.full_depth or depth <= shallow[0][-1]:
+        return ((depth,),)
     if len(question.architecture.blocks) > 1:
         message = "this model has several kinds of layers, so few of them do not tell about all: ask with full_depth"
         raise Refusal(FailureKind.UNSUPPORTED, message)
@@ -204,7 +203,12 @@ def _notes(asked: Point, sizes: tuple[Point, ...], depths: tuple[int, ...]) -> t
     return tuple(notes)
 
 
-def _refuse(smallest: Point, question: Question, host: Host, analytic_bytes: AnalyticBytes) -> None:
+def _smallest(asked: Point, depth: int) -> Point:
+    sequence = min(asked.sequence_length, MIN_SEQUENCE)
+    return Point(num_layers=depth, micro_batch_size=1, sequence_length=sequence, output_tokens=min(asked.output_tokens, 1))
+
+
+def _refusal(smallest: Point, question: Question, host: Host, analytic_bytes: AnalyticBytes) -> Refusal:
     needed = _needed_bytes(smallest, analytic_bytes)
     layers, tokens = smallest.num_layers, smallest.num_tokens
     if needed > host.available_bytes:
@@ -212,7 +216,7 @@ def _refuse(smallest: Point, question: Question, host: Host, analytic_bytes: Ana
             f"{layers} layers with {tokens} tokens need {format_bytes(needed)} of host memory and "
             f"{format_bytes(host.available_bytes)} are free"
         )
-        raise Refusal(FailureKind.DOES_NOT_FIT_HOST, message)
+        return Refusal(FailureKind.DOES_NOT_FIT_HOST, message)
     seconds = _point_seconds(smallest, question, host)
     message = f"{layers} layers with {tokens} tokens would take {seconds:.0f} s here, more than the deadline allows"
-    raise Refusal(FailureKind.UNSUPPORTED, message)
+    return Refusal(FailureKind.UNSUPPORTED, message)

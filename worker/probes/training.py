@@ -168,11 +168,15 @@ def _mark_gradient(tensor: object, name: str) -> None:
 
 
 def _mark_loss(causal: PreTrainedModel) -> None:
+    """Divide head and loss from the rest; the head belongs to the loss: fused losses never make its logits."""
+    head = causal.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+    assert head is not None  # noqa: S101 - a causal language model has one
+    head.register_forward_pre_hook(lambda _module, _args: mark("loss/head"))
     loss_function = causal.loss_function
 
     def marked(logits: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         _mark_gradient(logits, "backward/head")
-        mark("loss")
+        mark("loss/function")
         loss: torch.Tensor = loss_function(logits, *args, **kwargs)
         return loss
 
