@@ -1,16 +1,16 @@
 """A model as a small tree of typed modules: embedding, blocks with their repeat count, final norm, head."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from typing import Protocol
 
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
-from service.estimator.modules.attention import Attention
-from service.estimator.modules.experts import Experts
-from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.recording import Recording
+from service.estimator.tape.nodes import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,29 +46,32 @@ class DecoderSpec:
     """Only the number of parameters is known: the shape is a stand-in, and intervals say so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One layer: norm, attention, norm, feed-forward, each with a residual around it."""
+Finish = Callable[[Recording, Value], Value]
 
-    attention_norm: Norm
-    attention: Attention
-    feed_forward_norm: Norm
-    feed_forward: GatedFeedForward | FeedForward | Experts
+
+class BlockModule(Protocol):
+    """One kind of layer: what the walk over a model asks of it."""
 
     def linears(self) -> tuple[Linear, ...]:
-        """Return the linear layers in order of use."""
-        return (*self.attention.linears(), *self.feed_forward.linears())
+        """Return the linear layers that adapters can target, in order of use."""
+        ...
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
-        yield from self.attention_norm.weights()
-        yield from self.attention.weights()
-        yield from self.feed_forward_norm.weights()
-        yield from self.feed_forward.weights()
+        ...
 
-    def num_parameters(self) -> int:
-        """Return the parameters of one such block."""
-        return sum(weight.numel for weight in self.weights())
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use."""
+        ...
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps for one token."""
+        ...
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +99,17 @@ class Architecture:
     spec: DecoderSpec
     embedding: Weight
     position_embedding: Weight | None
-    blocks: tuple[tuple[Block, int], ...]
+    blocks: tuple[tuple[BlockModule, int], ...]
     final_norm: Norm
     head: Linear
+    rotary_tables: tuple[int, ...] = ()
+    """Elements per position of each table that all layers share (cosine, sine)."""
+    buffer_bytes: int = 0
+    """Bytes of non-trained buffers, such as rotary frequencies."""
+    finish_embedding: Finish | None = None
+    """What the model does to its embeddings before the first layer; the embeddings stay with the caller."""
+    finish_logits: Finish | None = None
+    """What the model does to its logits before the loss; it drops them."""
     counts: ParameterCounts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -147,10 +158,6 @@ class Architecture:
             for weight in self.head.weights():
                 yield weight, 1
 
-    def buffer_bytes(self) -> int:
-        """Return the bytes of non-trained buffers: two fp32 tables of rotary frequencies (modeling_rope_utils)."""
-        return 2 * 4 * (self.spec.head_dim // 2) if self.spec.rotary else 0
-
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
         return asdict(self.spec)
@@ -180,11 +187,8 @@ def _count(model: Architecture) -> ParameterCounts:
     for weight, times in model.weights():
         by_module[weight.kind] = by_module.get(weight.kind, 0) + weight.numel * times
     total = sum(by_module.values())
-    idle = sum(
-        (sum(weight.numel for weight in block.feed_forward.weights()) - block.feed_forward.active_parameters) * count
-        for block, count in model.blocks
-    )
-    blocks = [(block.num_parameters(), count) for block, count in model.blocks]
+    idle = sum(block.idle_parameters() * count for block, count in model.blocks)
+    blocks = [(sum(weight.numel for weight in block.weights()), count) for block, count in model.blocks]
     return ParameterCounts(
         total=total,
         active=total - idle,

@@ -1,8 +1,9 @@
 """From the numbers of a decoder to its tree of modules."""
 
-from service.estimator.architecture import Architecture, Block, DecoderSpec
+from service.estimator.architecture import Architecture, DecoderSpec
 from service.estimator.errors import InvalidConfigError
 from service.estimator.modules.attention import Attention
+from service.estimator.modules.block import Block
 from service.estimator.modules.experts import Experts
 from service.estimator.modules.feedforward import ACTIVATIONS, FeedForward, GatedFeedForward
 from service.estimator.modules.weights import Linear, Norm, Weight
@@ -20,7 +21,14 @@ def build_decoder(spec: DecoderSpec) -> Architecture:
         blocks=((_block(spec), spec.num_hidden_layers),),
         final_norm=_norm(spec, "norm"),
         head=Linear(name="lm_head", kind="lm_head", in_features=hidden, out_features=spec.vocab_size),
+        rotary_tables=(spec.head_dim, spec.head_dim) if spec.rotary else (),
+        buffer_bytes=rotary_buffer_bytes(spec.head_dim) if spec.rotary else 0,
     )
+
+
+def rotary_buffer_bytes(rotary_dim: int) -> int:
+    """Return the bytes of a rotary embedding's buffers: its frequencies and their original, fp32 (modeling_rope_utils)."""
+    return 2 * 4 * (rotary_dim // 2)
 
 
 def _check(spec: DecoderSpec) -> None:

@@ -127,7 +127,7 @@ def serving_components(model: Architecture, workload: ServeWorkload, parts: dict
     width = workload.weight_dtype.bytes_per_element
     batch = f"{workload.num_sequences} sequences"
     tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
-    cached = sum(block.attention.cache_elements_per_token * count for block, count in model.blocks)
+    cached = sum(block.cache_elements_per_token * count for block, count in model.blocks)
     formulas = {
         "weights": f"{format_count(model.parameter_counts().total)} params x {width} B",
         "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",

@@ -25,15 +25,16 @@ SLACK_SOURCE = "caching allocator replayed over 298 traced training steps (2.5 %
 
 
 def allocator_slack(allocated_bytes: int) -> Share:
-    """Return reserved minus allocated: what the caching allocator keeps in blocks that do not fit the next request."""
-    low, point, high = _RATIOS_PER_MILLE["large" if allocated_bytes > _LARGE_BYTES else "small"]
-    return Share(
-        point=allocated_bytes * (point - 1000) // 1000,
-        low=allocated_bytes * (low - 1000) // 1000,
-        high=allocated_bytes * (high - 1000) // 1000,
-        formula=f"allocated x {(point - 1000) / 1000:.3f}",
-        source=SLACK_SOURCE,
+    """Return reserved minus allocated: what the caching allocator keeps in blocks that do not fit the next request.
+
+    Larger jobs lose a smaller share; between the two classes the bytes stay level, so that more allocated never reserves less.
+    """
+    low, point, high = (
+        max(allocated_bytes * (large - 1000), min(allocated_bytes, _LARGE_BYTES) * (small - 1000)) // 1000
+        for large, small in zip(_RATIOS_PER_MILLE["large"], _RATIOS_PER_MILLE["small"], strict=True)
     )
+    share = point / allocated_bytes if allocated_bytes else 0.0
+    return Share(point=point, low=low, high=high, formula=f"allocated x {share:.3f}", source=SLACK_SOURCE)
 
 
 def device_context() -> Share:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture, Block
+from service.estimator.architecture import Architecture, BlockModule
 from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
 from service.estimator.tape import sizes
@@ -125,6 +125,8 @@ class _Step:
         positions = integers(tape, run.extent.positions(1))
         if self.checkpointed and positions.storage is not None:
             self.tables.append(tape.hold(positions.storage))
+        if model.finish_embedding is not None:
+            return model.finish_embedding(run, tokens), [tokens, positions]
         if model.position_embedding is None:
             return tokens, [positions]
         table = run.parameter(model.position_embedding)
@@ -135,26 +137,26 @@ class _Step:
 
     def _make_tables(self) -> None:
         """Make the rotary tables and the mask that every layer shares."""
-        tape, run, spec = self.tape, self.run, self.model.spec
-        if spec.rotary:
-            elements = run.extent.positions(spec.head_dim * run.table_dtype.bytes_per_element)
-            self.tables += [tape.allocate(Category.ACTIVATIONS, elements) for _ in range(2)]
+        tape, run, model = self.tape, self.run, self.model
+        for elements in model.rotary_tables:
+            size = run.extent.positions(elements * run.table_dtype.bytes_per_element)
+            self.tables.append(tape.allocate(Category.ACTIVATIONS, size))
         if run.attention is Attention.EAGER:
             mask = run.extent.mask(run.table_dtype.bytes_per_element)
             self.mask = tape.allocate(Category.ACTIVATIONS, mask)
 
-    def _repeated(self, block: Block, times: int, scope: str, x: Value) -> Value:
+    def _repeated(self, block: BlockModule, times: int, scope: str, x: Value) -> Value:
         """Record equal blocks; with sharded units the last one apart, since nothing is reduced before it in backward."""
         tape, runner = self.tape, self._runner(block, scope)
         if self.units is None or times == 1:
             return tape.repeat(times, runner, x)
         return tape.repeat(1, runner, tape.repeat(times - 1, runner, x))
 
-    def _runner(self, block: Block, scope: str) -> Callable[[Value], Value]:
+    def _runner(self, block: BlockModule, scope: str) -> Callable[[Value], Value]:
         tape, units = self.tape, self.units
 
         def run_block(x: Value) -> Value:
-            return _record_block(self.run, block, x, scope)
+            return block.record(self.run, x, scope)
 
         def run_checkpointed(x: Value) -> Value:
             return tape.checkpoint(run_block, x)
@@ -176,6 +178,8 @@ class _Step:
         vocab = run.extent.tokens(model.vocab_size)
         tape.ledger.enter(Section.LOSS_FORWARD)
         logits = linear(tape, hidden, self.head_weight(), vocab, category=Category.LOGITS)
+        if model.finish_logits is not None:
+            logits = model.finish_logits(run, logits)
         upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
         labels, padded = _labels(tape)
         loss = cross_entropy(tape, upcast, Value(labels, vocab, DType.FP32))
@@ -235,19 +239,3 @@ def cross_entropy(tape: Tape, logits: Value, labels: Value) -> Value:
     loss = tape.emit(one, DType.FP32, inputs=(probabilities,), saves=(probabilities, labels), backward=nll_backward)
     tape.free(probabilities)
     return loss
-
-
-def _record_block(run: Recording, block: Block, x: Value, scope: str) -> Value:
-    """Record one layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-    tape = run.tape
-    normed = run.norm(block.attention_norm, x, scope)
-    mixed = block.attention.record(run, normed, scope)
-    tape.free(normed)
-    middle = add(tape, x, mixed)
-    tape.free(mixed)
-    normed = run.norm(block.feed_forward_norm, middle, scope)
-    fed = block.feed_forward.record(run, normed, scope)
-    tape.free(normed)
-    y = add(tape, middle, fed)
-    tape.free(fed, middle, x)
-    return y

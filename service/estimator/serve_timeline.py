@@ -20,7 +20,7 @@ def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device
     """Return the answer of one replica."""
     how = ServingPass(dtype=workload.weight_dtype, attention=workload.attention, cache=workload.cache)
     highs = record(model, how)
-    weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes()
+    weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes
     cache = _cache_bytes(model, workload)
     total = workload.prompt_tokens + workload.output_tokens
     prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
@@ -51,7 +51,7 @@ def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device
 
 def kv_bytes_per_token(model: Architecture, workload: ServeWorkload) -> int:
     """Return the bytes that all layers keep for one token: two tensors of the key/value heads each."""
-    elements = sum(block.attention.cache_elements_per_token * count for block, count in model.blocks)
+    elements = sum(block.cache_elements_per_token * count for block, count in model.blocks)
     return elements * workload.kv_cache_dtype.bytes_per_element
 
 

@@ -127,7 +127,7 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     return TrainStates(
         weights=ceil_div(frozen_bytes + (trained.trained * width if full else 0), shards.weights),
         adapters=0 if full else ceil_div(trained.trained * width, shards.weights),
-        buffers=model.buffer_bytes(),
+        buffers=model.buffer_bytes,
         master_weights=_master_bytes(trained, shards) if full else 0,
         optimizer_states=_optimizer_bytes(trained, optimizer, shards),
         gradients=0 if in_main_buffer else gradients,

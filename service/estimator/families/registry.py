@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
+from types import ModuleType
 
 from service.estimator.architecture import Architecture, DecoderSpec
 from service.estimator.build import build_decoder
@@ -17,6 +18,10 @@ _FAMILIES = {
     "qwen3": "llama",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""
+
+
+SCALED = "scaled"
+"""The family of a stand-in of which only the size is known; no config.json has it."""
 
 
 def known_model_types() -> tuple[str, ...]:
@@ -39,14 +44,35 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     if config.get("quantization_config") is not None:
         what = "quantization_config (weights that are quantised on disk)"
         raise NotModelledError(what, field="quantization_config", modelled=["16-bit and fp32 weights"])
-    module = import_module(f"service.estimator.families.{_FAMILIES[model_type]}")
+    module = _module_of(model_type)
     read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type)
-    return build_decoder(read(config))
+    return _build(module, read(config))
+
+
+def _module_of(family: str) -> ModuleType:
+    return import_module(f"service.estimator.families.{_FAMILIES[family]}")
+
+
+def _build(module: ModuleType, spec: DecoderSpec) -> Architecture:
+    """Return the tree of a spec: by the family's own ``build`` where it has one, else as a plain decoder."""
+    build: Callable[[DecoderSpec], Architecture] = getattr(module, "build", build_decoder)
+    return build(spec)
 
 
 def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
     """Return the architecture of our own specification, as ``Architecture.describe`` writes it."""
-    known = {field.name: field for field in fields(DecoderSpec)}
+    family = spec.get("family")
+    if not isinstance(family, str):
+        message = "architecture lacks 'family', which says how to read it"
+        raise InvalidConfigError(message, field="family")
+    if family not in _FAMILIES and family != SCALED:
+        raise UnknownModelTypeError(family, known_model_types())
+    module = _module_of(family) if family != SCALED else import_module("service.estimator.families.scaled")
+    return _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), spec))
+
+
+def _read_spec(kind: type[DecoderSpec], spec: Mapping[str, object]) -> DecoderSpec:
+    known = {field.name: field for field in fields(kind)}
     unknown = sorted(set(spec) - set(known))
     if unknown:
         message = f"unknown field {unknown[0]!r}; known: {', '.join(known)}"
@@ -54,7 +80,7 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
     for name, value in spec.items():
         _check_type(name, value, str(known[name].type))
     try:
-        return build_decoder(DecoderSpec(**spec))  # type: ignore[arg-type]  # names and types were checked above
+        return kind(**spec)  # type: ignore[arg-type]  # names and types were checked above
     except TypeError as error:
         message = f"architecture is incomplete: {str(error).rpartition('missing ')[2]}"
         raise InvalidConfigError(message, field="architecture") from error

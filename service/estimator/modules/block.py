@@ -1,0 +1,57 @@
+"""The plain decoder layer: norm, attention, norm, feed-forward, each half with a residual around it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.estimator.modules.attention import Attention
+from service.estimator.modules.experts import Experts
+from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
+from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.recording import Recording
+from service.estimator.tape.elementwise import add
+from service.estimator.tape.nodes import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One layer: norm, attention, norm, feed-forward, each with a residual around it."""
+
+    attention_norm: Norm
+    attention: Attention
+    feed_forward_norm: Norm
+    feed_forward: GatedFeedForward | FeedForward | Experts
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target, in order of use."""
+        return (*self.attention.linears(), *self.feed_forward.linears())
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        yield from self.attention_norm.weights()
+        yield from self.attention.weights()
+        yield from self.feed_forward_norm.weights()
+        yield from self.feed_forward.weights()
+
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use: those of the experts it is not sent to."""
+        return sum(weight.numel for weight in self.feed_forward.weights()) - self.feed_forward.active_parameters
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps for one token."""
+        return self.attention.cache_elements_per_token
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+        tape = run.tape
+        normed = run.norm(self.attention_norm, x, scope)
+        mixed = self.attention.record(run, normed, scope)
+        tape.free(normed)
+        middle = add(tape, x, mixed)
+        tape.free(mixed)
+        normed = run.norm(self.feed_forward_norm, middle, scope)
+        fed = self.feed_forward.record(run, normed, scope)
+        tape.free(normed)
+        y = add(tape, middle, fed)
+        tape.free(fed, middle, x)
+        return y
