@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from service.cli.tables import console, show_bytes, table
+from service.cli.words import words_of_assumptions, words_of_change
 
 Document = Mapping[str, Any]
 VERDICTS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit"}
@@ -23,20 +24,6 @@ def show_fit(subject: str, answer: Document) -> None:
         screen.print(part)
     for line in _lines(answer):
         screen.print(line, markup=False)
-
-
-def words_of_change(change: Document) -> str:
-    """Return a change as the words of the contract: ``workload.method = lora, layout.data_parallel = 2``."""
-    return ", ".join(f"{name} = {value}" for name, value in _flat(change, ""))
-
-
-def _flat(change: Document, prefix: str) -> Iterator[tuple[str, object]]:
-    for name, value in change.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}.")
-        else:
-            yield path, value
 
 
 def _balance(answer: Document) -> str:
@@ -110,5 +97,5 @@ def _lines(answer: Document) -> Iterator[str]:
     if answer["calibration"] is not None:
         yield f"rests on calibration {answer['calibration']}"
     if answer["assumptions"]:
-        yield f"assumed: {', '.join(text.removeprefix('workload.').removeprefix('layout.') for text in answer['assumptions'])}"
+        yield words_of_assumptions(answer["assumptions"])
     yield from (f"warning: {text}" for text in answer["warnings"])

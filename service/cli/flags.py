@@ -115,7 +115,9 @@ def words_of(options: argparse.Namespace) -> dict[str, Any]:
 def in_flags(message: str) -> str:
     """Return a refusal with the flags that were typed in place of the fields that they became."""
     message = message.replace("gpu.memory_bytes", "--gpu-memory")
-    return re.sub(r"\b(?:workload|layout)\.([a-z0-9_.]+)", lambda match: "--" + re.sub(r"[._]", "-", match[1]), message)
+    return re.sub(
+        r"\b(?:workload|layout|constraints)\.([a-z0-9_.]+)", lambda match: "--" + re.sub(r"[._]", "-", match[1]), message
+    )
 
 
 def _check_task(task: str, path: list[str]) -> None:
@@ -145,7 +147,7 @@ def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
 def _reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
     if flag.path[-1] == "target_modules":
         return _modules
-    return _word if str in flag.kinds else _number
+    return _word if str in flag.kinds else number
 
 
 def _word(text: str) -> object:
@@ -163,7 +165,7 @@ def _modules(text: str) -> object:
     return text if text == "all-linear" else [name.strip() for name in text.split(",")]
 
 
-def _number(text: str) -> int | float:
+def number(text: str) -> int | float:
     """Read a number as JSON would; whether it is in bounds, the schema says."""
     try:
         return int(text) if _INTEGER.fullmatch(text) else float(text)

@@ -1,22 +1,20 @@
 """Answers without a server: catalogue, estimator and planner in this process, by the code that HTTP goes through."""
 
+from time import perf_counter
 from typing import Any, TypeVar
 
-from msgspec import UnsetType, ValidationError, convert, to_builtins
+from msgspec import ValidationError, convert, to_builtins
 
 from service.api.answers import fit_answer
 from service.api.hints import explain
-from service.api.reading import read_layout, read_workload
-from service.api.schemas.fit import FitRequest, GpuByMemory, GpuReference, InlineModel, ModelReference
-from service.catalog.gpus import resolve_gpu
+from service.api.plan_answers import how_many_answer
+from service.api.questions import ResolvedModel, read_fit, read_how_many, read_inline
+from service.api.schemas.fit import FitRequest, InlineModel, ModelReference
+from service.api.schemas.how_many import HowManyRequest
 from service.catalog.models import load_architecture, resolve_model
-from service.errors import InvalidRequestError
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
-from service.estimator.families.registry import architecture_from_config
-from service.formats.quantities import parse_bytes
-from service.usecases.fit import FitQuestion, answer_fit
+from service.usecases.fit import answer_fit
+from service.usecases.how_many import answer_how_many
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -24,9 +22,22 @@ Document = dict[str, Any]
 
 def fit(document: Document, _server: None) -> Document:
     """Return what ``POST /v1/fit`` would answer."""
-    question = fit_question(decode(document, FitRequest))
+    request = decode(document, FitRequest)
+    question = read_fit(request, _model(request.model))
     report = answer_fit(question, plans=PlanCache())
     answer: Document = to_builtins(fit_answer(report, assumptions=question.assumptions))
+    return answer
+
+
+def how_many(document: Document, _server: None) -> Document:
+    """Return what ``GET /v1/how-many`` would answer."""
+    started_s = perf_counter()
+    request = decode(document, HowManyRequest)
+    question = read_how_many(request, _model(request.model))
+    found = answer_how_many(question, plans=PlanCache())
+    answer: Document = to_builtins(
+        how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started_s)
+    )
     return answer
 
 
@@ -38,32 +49,8 @@ def decode(document: object, kind: type[T]) -> T:
         raise explain(error, kind, document) from None
 
 
-def fit_question(request: FitRequest) -> FitQuestion:
-    """Return the question of a request, with a line for each default."""
-    workload, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(request.layout)
-    return FitQuestion(
-        architecture=read_model(request.model),
-        workload=workload,
-        layout=layout,
-        device=read_device(request.gpu),
-        assumptions=(*workload_defaults, *layout_defaults),
-    )
-
-
-def read_model(reference: ModelReference) -> Architecture:
-    """Return a catalogue model, or the one that a config.json describes."""
+def _model(reference: ModelReference) -> ResolvedModel:
     if isinstance(reference, InlineModel):
-        if isinstance(reference.hf_config, UnsetType):
-            message = "without a server a model is a name of the catalogue or a config.json"
-            raise InvalidRequestError(message)
-        return architecture_from_config(reference.hf_config)
-    return load_architecture(resolve_model(reference))
-
-
-def read_device(reference: GpuReference) -> Device:
-    """Return a GPU of the catalogue, or one of which only the memory is known."""
-    if isinstance(reference, GpuByMemory):
-        num_bytes = parse_bytes(reference.memory_bytes, field="gpu.memory_bytes")
-        return Device(name="custom", vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
-    return resolve_gpu(reference).device()
+        return read_inline(reference)
+    entry = resolve_model(reference)
+    return ResolvedModel(architecture=load_architecture(entry), name=entry.name, revision=1)

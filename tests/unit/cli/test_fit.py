@@ -14,7 +14,7 @@ from service.__main__ import main
 from service.api.schemas.fit import FitAnswer
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, load_config, resolve_model
-from service.cli.fit_view import words_of_change
+from service.cli.words import words_of_change
 from service.estimator.estimate import estimate
 from service.estimator.layout import Layout
 from service.estimator.workload import TrainWorkload

@@ -1,0 +1,23 @@
+"""Words of the contract in a line of text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+
+def words_of_change(change: Mapping[str, Any]) -> str:
+    """Return a change by the paths of its words: ``method = lora, lora.rank = 16``."""
+    return ", ".join(f"{name} = {value}" for name, value in _flat(change, ""))
+
+
+def words_of_assumptions(assumptions: Sequence[str]) -> str:
+    """Return assumptions in one line, without the section that each belongs to."""
+    return "assumed: " + ", ".join(text.removeprefix("workload.").removeprefix("layout.") for text in assumptions)
+
+
+def _flat(change: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]:
+    for name, value in change.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}.")
+        else:
+            yield path, value

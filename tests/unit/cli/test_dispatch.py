@@ -1,0 +1,90 @@
+"""The command: one module for each name, loaded when it is asked for, and errors that say what would be right."""
+
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import pytest
+
+from service.__main__ import COMMANDS, main
+from service.cli.parser import Parser
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_a_module(name: str) -> None:
+    """Each command has arguments, a body and a sentence about itself."""
+    module = import_module(f"service.cli.{name.replace('-', '_')}")
+
+    module.add_arguments(Parser(prog=name))
+    assert callable(module.run)
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--help`` works for each command and leaves with 0."""
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+
+    assert left.value.code == 0
+    assert f"headroom {name}" in capsys.readouterr().out
+
+
+def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command the overview is printed, and that is an error."""
+    assert main([]) == 2
+
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS)
+
+
+def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt command is refused with the one that was meant."""
+    assert main(["fitt"]) == 2
+
+    assert "Did you mean 'fit'?" in capsys.readouterr().err
+
+
+def test_an_unknown_flag_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt flag is refused with the one that was meant."""
+    with pytest.raises(SystemExit) as left:
+        main(["up", "--prot", "8000"])
+
+    assert left.value.code == 2
+    assert "Did you mean --port?" in capsys.readouterr().err
+
+
+def test_flags_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    """An abbreviation would change its meaning with the next flag, so it is refused."""
+    with pytest.raises(SystemExit):
+        main(["up", "--work", "1"])
+
+    assert "unknown argument '--work'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+def test_the_version_is_the_installed_one(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The version comes from the installation's metadata."""
+    assert main(arguments) == 0
+
+    assert capsys.readouterr().out == f"headroom {version('gpu-headroom')}\n"
+
+
+def test_an_expected_refusal_is_one_line_and_code_two(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the user can mend is told on stderr, without a traceback."""
+    assert main(["migrate"]) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("headroom: DATABASE_URL is not set")
+    assert captured.err.count("\n") == 1
+
+
+def test_the_dispatch_loads_nothing_heavy() -> None:
+    """Before a command is known, neither the web framework nor the database nor a terminal library is loaded."""
+    script = "import sys, service.__main__; print(*(name for name in sys.argv[1:] if name in sys.modules))"
+    heavy = ["litestar", "sqlalchemy", "rich", "httpx", "msgspec", "structlog", "rq", "uvicorn"]
+    answer = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True)
+
+    assert answer.stdout.split() == []
