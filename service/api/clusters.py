@@ -172,7 +172,7 @@ def _pool(pool: PoolRequest, field: str) -> Pool:
     memory = optional(pool.host_memory_bytes)
     return Pool(
         name=pool.name,
-        gpu=resolve_gpu(pool.gpu).name,
+        gpu=resolve_gpu(pool.gpu, field=f"{field}.gpu").name,
         gpus_per_node=pool.gpus_per_node,
         nvlink_island_size=optional(pool.nvlink_island_size),
         host_memory_bytes=None if memory is None else parse_bytes(memory, field=f"{field}.host_memory_bytes"),

@@ -18,6 +18,7 @@ _MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>.*)`")
 _TYPES = {"int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "null": "null"}
 _TYPES |= {"object": "an object", "array": "an array"}
 _MAX_SHOWN = 80
+_MAX_LISTED = 16
 
 
 def explain(error: msgspec.ValidationError, kind: object, document: object) -> InvalidRequestError:
@@ -63,7 +64,8 @@ def _read(what: str, path: str, types: list[inspect.Type], value: object) -> tup
 def _unknown(path: str, name: str, known: list[str], what: str) -> tuple[str, str, str | None]:
     nearest = nearest_name(name, known)
     hint = f" Did you mean {nearest!r}?" if nearest else ""
-    return path, f"{what} {_short(name)!r}.{hint} Known: {', '.join(known)}.", nearest
+    listed = f" Known: {', '.join(known)}." if not nearest or len(known) <= _MAX_LISTED else ""
+    return path, f"{what} {_short(name)!r}.{hint}{listed}", nearest
 
 
 def _missing(name: str, types: list[inspect.Type]) -> str:

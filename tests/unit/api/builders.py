@@ -1,0 +1,64 @@
+"""Builders for tests of the API: an application over fakes, with no database behind it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from litestar.testing import TestClient
+from sqlalchemy import create_engine
+
+from service.api.application import make_application
+from service.api.metrics import Metrics
+from service.api.parts import Parts
+from service.app import ROUTERS
+from service.catalog.models import model_names
+from service.db.session import make_sessions
+from service.estimator.estimate import PlanCache
+from service.jobs.bell import no_bell
+from service.settings import Settings
+from service.usecases.corrections import CorrectionBook
+from service.usecases.health import Readiness
+from service.usecases.specs import SpecBook, catalogue_model
+
+NOWHERE = "postgresql+psycopg://nobody@127.0.0.1:1/nothing?connect_timeout=1"
+FIT: dict[str, Any] = {
+    "model": "llama-2-7b",
+    "workload": {"task": "train", "sequence_length": 4096},
+    "gpu": "A100-SXM4-80GB",
+}
+
+
+def parts(readiness: Readiness | None = None) -> Parts:
+    """Return parts that know the catalogue and nothing else; whoever asks their database is refused."""
+    return Parts(
+        settings=Settings(),
+        version="1.2.3",
+        sessions=make_sessions(create_engine(NOWHERE)),
+        ring=no_bell,
+        specs=SpecBook(
+            read_catalogue=catalogue_model,
+            read_stored=lambda _name: None,
+            read_versions=lambda _names: {},
+            known_names=model_names,
+        ),
+        corrections=CorrectionBook(read_changed=lambda _since: (), key_of=lambda *_: "key", apply=lambda *_: None),
+        plans=PlanCache(),
+        metrics=Metrics(take_census=lambda: None, doorbell_failures=lambda: 0),
+        readiness=lambda: readiness or Readiness(database="ok", redis="not_configured"),
+    )
+
+
+@contextmanager
+def served(with_parts: Parts | None = None) -> Iterator[TestClient[Any]]:
+    """Serve the whole API over fakes."""
+    with TestClient(make_application(with_parts or parts(), handlers=ROUTERS), raise_server_exceptions=False) as client:
+        yield client
+
+
+def changed(path: str, value: object, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return a good fit request with the value at a dotted path replaced or added."""
+    copy: dict[str, Any] = {**(FIT if body is None else body)}
+    name, _, rest = path.partition(".")
+    inner = copy.get(name)
+    copy[name] = changed(rest, value, inner if isinstance(inner, dict) else {}) if rest else value
+    return copy
