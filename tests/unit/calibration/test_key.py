@@ -1,0 +1,156 @@
+"""A key changes with everything that moves the curve and with nothing else."""
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from service.calibration.key import REFERENCE_VERSIONS, calibration_key, calibration_scope, is_reference
+from service.estimator.architecture import Architecture
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout, Sharding
+from service.estimator.precision import POLICIES
+from service.estimator.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 1000,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+}
+TRAIN = TrainWorkload(sequence_length=128)
+SERVE = ServeWorkload(num_sequences=4, prompt_tokens=64, output_tokens=8)
+
+
+def model(**changes: object) -> Architecture:
+    """Return a small llama."""
+    return architecture_from_config(CONFIG | changes)
+
+
+def key(workload: Workload = TRAIN, layout: Layout | None = None, **changes: object) -> str:
+    """Return the key of one question about a small llama."""
+    return calibration_key(model(**changes), workload, layout or Layout())
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        replace(TRAIN, sequence_length=4096),
+        replace(TRAIN, micro_batch_size=7),
+    ],
+)
+def test_points_of_one_curve_share_a_key(same: TrainWorkload) -> None:
+    """Batch and sequence are points on a curve."""
+    assert key(same) == key()
+
+
+def test_depth_is_a_point_too() -> None:
+    """A probe of two layers teaches about the model of eighty."""
+    assert key(num_hidden_layers=80) == key()
+
+
+def test_accumulation_counts_only_as_such() -> None:
+    """Gradients exist during forward from the second micro-batch on, and a third changes nothing."""
+    twice, often = (replace(TRAIN, gradient_accumulation_steps=steps) for steps in (2, 8))
+
+    assert key(twice) == key(often) != key()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(TRAIN, precision=POLICIES["bf16"]),
+        replace(TRAIN, optimizer="adamw_fused"),
+        replace(TRAIN, activation_checkpointing=Checkpointing.FULL),
+        replace(TRAIN, attention=Attention.EAGER),
+        replace(TRAIN, keeps_logits=True),
+        replace(TRAIN, padding_mask=True),
+        replace(TRAIN, method=Method.LORA, lora=Lora()),
+        SERVE,
+    ],
+)
+def test_what_moves_the_curve_changes_the_key(other: Workload) -> None:
+    """Another method, precision, optimizer, kernel or loop has a curve of its own."""
+    assert key(other) != key()
+
+
+def test_another_structure_changes_the_key() -> None:
+    """Width is no point on a curve."""
+    assert key(intermediate_size=256) != key()
+
+
+def test_adapters_of_another_rank_have_another_curve() -> None:
+    """The rank of adapters moves states and activations."""
+    small, large = (replace(TRAIN, method=Method.LORA, lora=Lora(rank=rank)) for rank in (8, 64))
+
+    assert key(small) != key(large)
+
+
+def test_replicas_are_like_one_rank_alone() -> None:
+    """Under plain data parallelism every rank holds what a single one holds."""
+    assert key(layout=Layout(data_parallel=8)) == key()
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2),
+        Layout(tensor_parallel=2),
+        Layout(pipeline_parallel=2),
+    ],
+)
+def test_a_sharded_rank_has_another_curve(layout: Layout) -> None:
+    """What one rank holds changes as soon as something is sharded."""
+    assert key(layout=layout) != key()
+
+
+def test_serving_points_share_a_key() -> None:
+    """Concurrency and lengths are points on a serving curve."""
+    other = replace(SERVE, num_sequences=64, prompt_tokens=2048, output_tokens=512)
+
+    assert key(other) == key(SERVE)
+
+
+def test_a_key_may_stand_in_a_url() -> None:
+    """The API accepts keys of lower-case letters, digits and a few signs."""
+    assert re.fullmatch(r"[0-9a-z:_-]{1,128}", key())
+
+
+def test_a_scope_reads_like_the_question() -> None:
+    """A person can see what a key stands for."""
+    scope = calibration_scope(model(), TRAIN, Layout())
+
+    assert (scope["family"], scope["task"], scope["optimizer"]) == ("llama", "train", "adamw")
+
+
+def test_reference_versions_are_those_that_the_worker_installs() -> None:
+    """The worker extra pins the releases that keys stand for."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    pins = dict(line.split("==") for line in project["project"]["optional-dependencies"]["worker"] if "==" in line)
+
+    assert {name: ".".join(pin.split(".")[:2]) for name, pin in pins.items()} == REFERENCE_VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"torch": "2.13.0+cpu", "transformers": "5.23.1", "peft": "0.21.2"}, True),
+        ({"torch": "2.13.0", "transformers": "5.23.0"}, True),
+        ({"torch": "2.14.0", "transformers": "5.23.0"}, False),
+        ({"torch": "2.13.0", "transformers": "5.3.0"}, False),
+        ({"torch": "2.13.0"}, False),
+        ({}, False),
+    ],
+)
+def test_only_reference_releases_teach(environment: dict[str, object], expected: bool) -> None:  # noqa: FBT001 - a case's answer
+    """A measurement of another release must not address the keys of this one."""
+    assert is_reference(environment) is expected
