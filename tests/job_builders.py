@@ -15,6 +15,19 @@ from service.jobs.contract import (
     TrainTask,
 )
 
+TINY_LLAMA: dict[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "vocab_size": 256,
+    "max_position_embeddings": 128,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+}
+
 INSTANTS = (
     InstantReading(name="forward", allocated_bytes=600),
     InstantReading(name="loss", allocated_bytes=700),

@@ -10,7 +10,7 @@ from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
 from service.usecases.access import Sessions
 from service.usecases.attempts import Attempt, problem, settle
-from service.usecases.learning import Prediction, predict
+from service.usecases.learning import Prediction, learn, predict
 
 
 def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
@@ -18,8 +18,10 @@ def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
     prediction = predict(attempt.request, result)
 
     def write(session: Session) -> None:
-        session.add(_result_row(attempt, result, prediction))
+        row = _result_row(attempt, result, prediction)
+        session.add(row)
         session.flush()
+        row.calibration_id = learn(session, attempt.job_id, key=attempt.key, request=attempt.request)
 
     return settle(sessions, attempt, status=Status.SUCCEEDED, write=write)
 

@@ -19,22 +19,11 @@ from service.jobs.states import Status
 from service.usecases import measurements, workers
 from service.usecases.workers import WorkerState
 from tests.e2e.kill.conftest import IN_TIME_S, Script, System, horse_of, succeeded_once
+from tests.job_builders import TINY_LLAMA
 from tests.processes import has_ended
 from tests.waiting import eventually
 
 WORKLOAD = {"task": "train", "sequence_length": 8}
-TINY_LLAMA: dict[str, object] = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "vocab_size": 256,
-    "max_position_embeddings": 128,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-}
 
 
 def held_up(system: System) -> tuple[Script, Path, Path]:

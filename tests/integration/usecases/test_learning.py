@@ -1,0 +1,154 @@
+"""What a measurement teaches, stored in the same transaction as its result."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.calibration.apply import from_document
+from service.calibration.key import REFERENCE_VERSIONS, calibration_key
+from service.db.measurement import StoredMeasurement
+from service.db.values import StoredCalibration
+from service.estimator.estimate import PlanCache
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
+from service.estimator.workload import TrainWorkload
+from service.jobs.bell import no_bell
+from service.jobs.contract import (
+    InstantReading,
+    JobPayload,
+    MeasureRequest,
+    ModelSource,
+    Peaks,
+    ProbeDevice,
+    ProbeResult,
+    task_of,
+)
+from service.settings import Settings
+from service.usecases import attempts, calibrations, learning, measurements, outcomes
+from tests.job_builders import TINY_LLAMA
+
+Sessions = sessionmaker[Session]
+ARCHITECTURE = architecture_from_config(TINY_LLAMA)
+WORKLOAD = TrainWorkload(sequence_length=64)
+KEY = calibration_key(ARCHITECTURE, WORKLOAD, Layout())
+VERSIONS: dict[str, str | int | None] = {name: f"{minor}.0" for name, minor in REFERENCE_VERSIONS.items()}
+
+
+def a_request(*, sequence_length: int = 64) -> MeasureRequest:
+    """Return a question about the tiny model that the estimator can answer."""
+    return MeasureRequest(
+        model=ModelSource(architecture=ARCHITECTURE.describe(), hf_config=TINY_LLAMA),
+        task=task_of(replace(WORKLOAD, sequence_length=sequence_length)),
+        layout=Layout(),
+        device=ProbeDevice.CPU,
+    )
+
+
+def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool = True, torch: str = "2.13.0") -> ProbeResult:
+    """Return a measurement that found the analytic answer, but for ``off_by`` of it."""
+    answered = learning.answer(request, PlanCache())
+    assert answered is not None
+    instants = tuple(
+        InstantReading(name=one.name, allocated_bytes=round(one.allocated_bytes * (1 + off_by)))
+        for one in answered.estimate.instants
+    )
+    return ProbeResult(
+        environment={**VERSIONS, "torch": torch},
+        peaks=Peaks(allocated_bytes=max(one.allocated_bytes for one in instants if one.name != "load")),
+        instants=instants,
+        probes=(),
+        extrapolated=False,
+        transferable=transferable,
+    )
+
+
+def measure(sessions: Sessions, request: MeasureRequest, result: ProbeResult) -> StoredMeasurement:
+    """Ask for a measurement and let it find ``result``."""
+    job_id = measurements.submit(sessions, request, key=KEY, settings=Settings(), ring=no_bell).id
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30)
+    assert attempt is not None
+    assert outcomes.succeed(sessions, attempt, result)
+    return measurements.read(sessions, job_id)
+
+
+def learnt(sessions: Sessions) -> StoredCalibration:
+    """Return the calibration that holds."""
+    return calibrations.latest_by_keys(sessions, [KEY])[KEY]
+
+
+def calibration_id_of(measurement: StoredMeasurement) -> UUID | None:
+    """Return the calibration that a measurement made."""
+    assert measurement.result is not None
+    return measurement.result.calibration_id
+
+
+def test_an_exact_answer_stays_what_it_is_but_names_its_measurement(sessions: Sessions) -> None:
+    """Nothing is corrected, and the next fit can still say what it rests on."""
+    request = a_request()
+
+    measured = measure(sessions, request, a_result(request))
+
+    stored = learnt(sessions)
+    assert stored.id == calibration_id_of(measured)
+    assert stored.evidence == (measured.id,)
+    assert from_document(stored.correction).instants == {}
+    assert stored.scope["family"] == "llama"
+    assert measured.result is not None
+    assert measured.result.prediction is not None
+    assert abs(float(str(measured.result.prediction["error"]))) < 1e-6
+
+
+def test_a_wrong_answer_is_corrected_by_all_that_was_measured(sessions: Sessions) -> None:
+    """The second measurement's calibration rests on both, and the first one's stays as it was."""
+    short, long = a_request(sequence_length=64), a_request(sequence_length=128)
+    first = measure(sessions, short, a_result(short, off_by=0.10))
+    second = measure(sessions, long, a_result(long, off_by=0.10))
+
+    stored = learnt(sessions)
+
+    assert stored.id == calibration_id_of(second) != calibration_id_of(first)
+    assert stored.evidence == (first.id, second.id)
+    assert from_document(stored.correction).instants["backward"].at(128) > 0
+    assert second.result is not None
+    assert second.result.prediction is not None
+    assert round(float(str(second.result.prediction["error"])), 3) == round(1 / 1.10 - 1, 3)
+
+
+def test_other_kernels_and_other_releases_teach_nothing(sessions: Sessions) -> None:
+    """Their results are stored, and no calibration is made of them."""
+    request = a_request()
+
+    kernels = measure(sessions, request, a_result(request, off_by=0.5, transferable=False))
+    release = measure(sessions, request, a_result(request, off_by=0.5, torch="1.13.1"))
+
+    assert calibration_id_of(kernels) is None
+    assert calibration_id_of(release) is None
+    assert calibrations.latest_by_keys(sessions, [KEY]) == {}
+
+
+def test_what_the_estimator_cannot_answer_is_measured_all_the_same(sessions: Sessions) -> None:
+    """There is a result without a prediction, and nothing is learnt from it."""
+    known = a_request()
+    unknown = msgspec.structs.replace(known, model=ModelSource(architecture={"family": "other"}))
+
+    measured = measure(sessions, unknown, a_result(known))
+
+    assert measured.result is not None
+    assert measured.result.prediction is None
+    assert calibration_id_of(measured) is None
+
+
+def test_a_result_and_what_it_teaches_are_one(sessions: Sessions) -> None:
+    """A fenced result teaches nothing."""
+    request = a_request()
+    job_id = measurements.submit(sessions, request, key=KEY, settings=Settings(), ring=no_bell).id
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30)
+    assert attempt is not None
+    attempts.release(sessions, job_id, attempt=1, reason="lost")
+    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=1), worker="w2", lease_s=30) is not None
+
+    assert not outcomes.succeed(sessions, attempt, a_result(request))
+
+    assert calibrations.latest_by_keys(sessions, [KEY]) == {}
