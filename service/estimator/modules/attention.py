@@ -78,6 +78,7 @@ class Attention:
             num_kv_heads=self.num_kv_heads,
             rows=run.extent.tokens(self.num_heads),
             scores=run.extent.scores(self.num_heads),
+            dropout=self.dropout,
         )
         q, k, v = (autocast_input(tape, part) for part in (query, key, value))
         kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add_scalar, cast, chain, multiply_scalar, softmax
+from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout, multiply_scalar, softmax
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
@@ -20,12 +20,13 @@ RANDOM_STATE_BYTES = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """Sizes of one attention: elements of the query, of key and value, rows of the softmax, and its scores."""
+    """Sizes of one attention: heads, rows of the softmax, and its scores; ``dropout`` is the chance to drop a score."""
 
     num_heads: int
     num_kv_heads: int
     rows: Size
     scores: Size
+    dropout: float = 0.0
 
     @property
     def grouped(self) -> bool:
@@ -87,6 +88,7 @@ def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, u
     probabilities = chain(tape, source, softmax)
     tape.free(weights)
     weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype))
+    weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
     mixed = batched_product(tape, weights, values, query.numel)
     output = chain(tape, mixed, copy_of)
     tape.free(weights, keys, values)
@@ -107,6 +109,7 @@ def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Va
     weights = batched_product(tape, scaled_query, scaled_key, heads.scores)
     tape.free(scaled_query, scaled_key)
     probabilities = chain(tape, chain(tape, weights, add_scalar), softmax)
+    probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
     mixed = batched_product(tape, probabilities, values, query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
     tape.free(probabilities, keys, values, *parts)
