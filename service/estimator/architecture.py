@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
+from itertools import islice
 from typing import Protocol
 
 from service.estimator.dtypes import DType
@@ -47,6 +48,24 @@ class DecoderSpec:
 
 
 Finish = Callable[[Recording, Value], Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The first hidden state, and what outlives the embedding.
+
+    ``names`` the model's forward has until its end, for ``x`` as well when it is ``named``; ``passed`` are arguments of every
+    layer, which a checkpoint keeps; ``kept`` are read by every layer's backward.
+    """
+
+    x: Value
+    named: bool = True
+    names: tuple[Value, ...] = ()
+    passed: tuple[Value, ...] = ()
+    kept: tuple[Value, ...] = ()
+
+
+Embed = Callable[[Recording, Value], Embedded]
 
 
 class BlockModule(Protocol):
@@ -100,14 +119,22 @@ class Architecture:
     embedding: Weight
     position_embedding: Weight | None
     blocks: tuple[tuple[BlockModule, int], ...]
-    final_norm: Norm
+    final_norm: Norm | None
     head: Linear
+    stem: tuple[Weight, ...] = ()
+    """Parameter tensors outside of the blocks beside the tables, the final norm and the head."""
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
     buffer_bytes: int = 0
     """Bytes of non-trained buffers, such as rotary frequencies."""
     finish_embedding: Finish | None = None
     """What the model does to its embeddings before the first layer; the embeddings stay with the caller."""
+    embed: Embed | None = None
+    """All of what the model does from its token embeddings, which it takes over, to its first layer, tables included."""
+    finish_hidden: Finish | None = None
+    """What stands between the last hidden state, which stays with the caller, and the head."""
+    shifts_labels: bool = True
+    """Whether the loss predicts the next token (in fp32), or the labels as they are (in the logits' dtype)."""
     finish_logits: Finish | None = None
     """What the model does to its logits before the loss; it drops them."""
     counts: ParameterCounts = field(init=False)
@@ -152,11 +179,10 @@ class Architecture:
         for block, count in self.blocks:
             for weight in block.weights():
                 yield weight, count
-        for weight in self.final_norm.weights():
+        for weight in (*self.stem, *(self.final_norm.weights() if self.final_norm is not None else ())):
             yield weight, 1
-        if not self.tied:
-            for weight in self.head.weights():
-                yield weight, 1
+        for weight in islice(self.head.weights(), 1 if self.tied else 0, None):
+            yield weight, 1
 
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
@@ -175,10 +201,14 @@ class Architecture:
         return replace(self, spec=replace(self.spec, num_hidden_layers=num_layers), blocks=kept)
 
     def fingerprint(self, *, depth: bool = True) -> str:
-        """Return the SHA-256 of the structure, with or without its depth."""
-        described = self.describe()
+        """Return the SHA-256 of the structure, with or without its depth.
+
+        Switches at their defaults are left out, so that a new switch does not make old measurements unreachable.
+        """
+        defaults = {item.name: item.default for item in fields(self.spec)}
+        described = {name: value for name, value in self.describe().items() if value != defaults[name]}
         if not depth:
-            del described["num_hidden_layers"]
+            described.pop("num_hidden_layers", None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
