@@ -9,6 +9,7 @@ from litestar.types import ASGIApp
 from service.api.decoding import read_body, read_query
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
+from service.api.questions import fields_under
 from service.api.responses import json_answer, no_content
 from service.api.schemas.clusters import (
     ClusterAnswer,
@@ -168,14 +169,20 @@ def _inventory(pools: list[PoolRequest]) -> ClusterInventory:
 
 
 def _pool(pool: PoolRequest, field: str) -> Pool:
+    gpu = resolve_gpu(pool.gpu, field=f"{field}.gpu").name
+    with fields_under(field):
+        return _checked_pool(pool, gpu)
+
+
+def _checked_pool(pool: PoolRequest, gpu: str) -> Pool:
     nodes = optional(pool.nodes)
     memory = optional(pool.host_memory_bytes)
     return Pool(
         name=pool.name,
-        gpu=resolve_gpu(pool.gpu, field=f"{field}.gpu").name,
+        gpu=gpu,
         gpus_per_node=pool.gpus_per_node,
         nvlink_island_size=optional(pool.nvlink_island_size),
-        host_memory_bytes=None if memory is None else parse_bytes(memory, field=f"{field}.host_memory_bytes"),
+        host_memory_bytes=None if memory is None else parse_bytes(memory, field="host_memory_bytes"),
         network_bytes_per_second=optional(pool.network_bytes_per_second),
         price_per_gpu_hour=optional(pool.price_per_gpu_hour),
         nodes=None if nodes is None else tuple(_node(node) for node in nodes),

@@ -9,6 +9,7 @@ from service.api.schemas.fields import optional
 from service.api.schemas.fit import InlineModel, ModelReference
 from service.api.schemas.measurements import MeasurementRequest
 from service.api.schemas.models import ModelSource as StoredSource
+from service.calibration.key import calibration_key
 from service.catalog.gpus import resolve_gpu
 from service.jobs.contract import MeasureRequest, ModelSource, task_of
 from service.usecases.access import ModelContent
@@ -54,7 +55,7 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
             full_depth=request.full_depth,
             priority=request.priority,
         ),
-        key=parts.corrections.key_of(model.architecture, workload, layout),
+        key=calibration_key(model.architecture, workload, layout),
     )
 
 

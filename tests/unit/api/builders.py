@@ -41,7 +41,7 @@ def parts(readiness: Readiness | None = None) -> Parts:
             read_versions=lambda _names: {},
             known_names=model_names,
         ),
-        corrections=CorrectionBook(read_changed=lambda _since: (), key_of=lambda *_: "key", apply=lambda *_: None),
+        corrections=CorrectionBook(read_changed=lambda _since: ()),
         plans=PlanCache(),
         metrics=Metrics(take_census=lambda: None, doorbell_failures=lambda: 0),
         readiness=lambda: readiness or Readiness(database="ok", redis="not_configured"),

@@ -1,0 +1,112 @@
+"""The in-process book of calibrations: which holds for a question, and what a broken one does."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+from service.calibration.apply import point_of, to_document
+from service.calibration.derive import Evidence, calibrate
+from service.calibration.key import calibration_key
+from service.db.values import StoredCalibration
+from service.estimator.layout import Layout
+from service.estimator.workload import TrainWorkload
+from service.usecases.corrections import CorrectionBook
+from tests.unit.usecases.builders import named_model
+
+MODEL = named_model("tiny").architecture
+WORKLOAD = TrainWorkload(sequence_length=64)
+LAYOUT = Layout()
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def learnt(*, minutes: int = 0, quantity: str = "allocated", document: dict[str, object] | None = None) -> StoredCalibration:
+    """Return what one measurement of the tiny model taught."""
+    readings = {"forward": 1_100_000, "backward": 2_200_000}
+    evidence = Evidence(
+        measurement=str(uuid4()),
+        point=point_of(MODEL, WORKLOAD, LAYOUT),
+        measured=readings,
+        predicted={"forward": 1_000_000, "backward": 2_000_000},
+    )
+    calibration = calibrate([evidence])
+    assert calibration is not None
+    return StoredCalibration(
+        id=uuid4(),
+        key=calibration_key(MODEL, WORKLOAD, LAYOUT),
+        quantity=quantity,
+        scope={},
+        correction=to_document(calibration) if document is None else document,
+        evidence=(UUID(evidence.measurement),),
+        created_at=START + timedelta(minutes=minutes),
+    )
+
+
+class FakeStore:
+    """Storage that remembers since when it was asked."""
+
+    def __init__(self, *stored: StoredCalibration) -> None:
+        """Hold some calibrations."""
+        self.stored = list(stored)
+        self.asked: list[datetime | None] = []
+
+    def read_changed(self, since: datetime | None) -> tuple[StoredCalibration, ...]:
+        """Return everything, as storage may do."""
+        self.asked.append(since)
+        return tuple(self.stored)
+
+
+def found_in(book: CorrectionBook) -> str | None:
+    """Return which calibration answers for the tiny model."""
+    corrections = book.find(MODEL, WORKLOAD, LAYOUT)
+    return None if corrections is None else corrections.calibration
+
+
+def test_nothing_holds_before_something_was_learnt() -> None:
+    """An empty book corrects nothing."""
+    book = CorrectionBook(read_changed=FakeStore().read_changed)
+    book.refresh()
+
+    assert found_in(book) is None
+
+
+def test_the_newest_calibration_of_a_key_holds() -> None:
+    """A later one replaces an earlier one, and the book asks for changes since the newest it knows."""
+    first, second = learnt(), learnt(minutes=5)
+    store = FakeStore(first)
+    book = CorrectionBook(read_changed=store.read_changed)
+    book.refresh()
+    before = found_in(book)
+    store.stored = [second]
+    book.refresh()
+    book.refresh()
+
+    assert before == str(first.id)
+    assert found_in(book) == str(second.id)
+    assert store.asked == [None, first.created_at, second.created_at]
+
+
+def test_another_configuration_is_not_corrected() -> None:
+    """A key stands for everything that moves the curve."""
+    book = CorrectionBook(read_changed=FakeStore(learnt()).read_changed)
+    book.refresh()
+
+    assert book.find(MODEL, TrainWorkload(sequence_length=64, optimizer="sgd"), LAYOUT) is None
+    assert book.find(MODEL, TrainWorkload(sequence_length=128), LAYOUT) is not None
+
+
+def test_other_quantities_do_not_correct_allocated_bytes() -> None:
+    """A calibration of another quantity is left alone."""
+    book = CorrectionBook(read_changed=FakeStore(learnt(quantity="reserved")).read_changed)
+    book.refresh()
+
+    assert found_in(book) is None
+
+
+def test_an_unreadable_calibration_corrects_nothing() -> None:
+    """What a newer version wrote in another shape is skipped, and what it replaced no longer holds."""
+    store = FakeStore(learnt())
+    book = CorrectionBook(read_changed=store.read_changed)
+    book.refresh()
+    store.stored = [learnt(minutes=5, document={"shape": "unknown"})]
+    book.refresh()
+
+    assert found_in(book) is None
