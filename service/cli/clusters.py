@@ -6,7 +6,7 @@ from pathlib import Path
 from service.cli.files import read_object
 from service.cli.http import Document
 from service.cli.resources import add_actions, run_action
-from service.cli.tables import console, show_bytes, table
+from service.cli.tables import console, show_bytes, table, titled
 from service.errors import InvalidRequestError
 
 
@@ -45,7 +45,7 @@ def _show_list(items: list[Document]) -> None:
         )
         for item in items
     ]
-    console().print(table("", columns, rows, right=("GPUs", "free")))
+    console().print(table(columns, rows, right=("GPUs", "free")))
 
 
 def _show_one(cluster: Document) -> None:
@@ -61,4 +61,4 @@ def _show_one(cluster: Document) -> None:
         )
         for pool in cluster["pools"]
     ]
-    console().print(table(cluster["name"], columns, rows, right=("per node", "GPUs", "free", "host memory")))
+    console().print(titled(cluster["name"], table(columns, rows, right=("per node", "GPUs", "free", "host memory"))))

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
-from service.cli.tables import console, show_bytes, table
+from service.cli.tables import console, show_bytes, table, titled
 from service.cli.words import words_of_assumptions, words_of_change
 
 Document = Mapping[str, Any]
@@ -44,7 +44,7 @@ def _tables(answer: Document) -> Iterator[RenderableType]:
     yield _components(per_gpu)
     rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in per_gpu["instants"]]
     rows.append(("between steps", show_bytes(per_gpu["steady_bytes"])))
-    yield table("", ("instant", "allocated"), rows, right=("allocated",))
+    yield table(("instant", "allocated"), rows, right=("allocated",))
     if answer["remedies"]:
         yield _remedies(answer)
     if answer["rules_of_thumb"]:
@@ -57,7 +57,7 @@ def _components(per_gpu: Document) -> Table:
         (part["name"], show_bytes(part["bytes"]), f"{part['bytes'] / total:.1%}", part["basis"], part["formula"])
         for part in per_gpu["components"]
     ]
-    made = table("", ("component", "bytes", "share", "basis", "how"), rows, right=("bytes", "share"))
+    made = table(("component", "bytes", "share", "basis", "how"), rows, right=("bytes", "share"))
     made.add_section()
     made.add_row("allocated at the peak", show_bytes(per_gpu["allocated_bytes"]))
     made.add_row("reserved", show_bytes(per_gpu["reserved_bytes"]))
@@ -65,7 +65,7 @@ def _components(per_gpu: Document) -> Table:
     return made
 
 
-def _remedies(answer: Document) -> Table:
+def _remedies(answer: Document) -> Group:
     rows = [
         (
             words_of_change(remedy["change"]),
@@ -76,14 +76,16 @@ def _remedies(answer: Document) -> Table:
         )
         for remedy in answer["remedies"]
     ]
-    return table("what would help", ("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time"))
+    return titled(
+        "what would help", table(("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time"))
+    )
 
 
-def _rules(answer: Document) -> Table:
+def _rules(answer: Document) -> Group:
     rows = [
         (rule["name"], show_bytes(rule["bytes"]), f"{rule['off_by']:+.0%}", rule["why"]) for rule in answer["rules_of_thumb"]
     ]
-    return table("rules of thumb", ("rule", "says", "off by", "why"), rows, right=("says", "off by"))
+    return titled("rules of thumb", table(("rule", "says", "off by", "why"), rows, right=("says", "off by")))
 
 
 def _lines(answer: Document) -> Iterator[str]:

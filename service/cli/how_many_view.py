@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 
-from service.cli.tables import console, show_bytes, table
+from service.cli.tables import console, show_bytes, table, titled
 from service.cli.words import words_of_assumptions, words_of_change
 
 Document = Mapping[str, Any]
@@ -32,14 +32,14 @@ def _number(num_gpus: int | None) -> str:
     return f"[bold green]{num_gpus}[/] {'GPU' if num_gpus == 1 else 'GPUs'}"
 
 
-def _tables(plan: Document) -> Iterator[Table]:
+def _tables(plan: Document) -> Iterator[RenderableType]:
     if plan["candidates"]:
-        yield table("", _COLUMNS, [_candidate(candidate) for candidate in plan["candidates"]], right=_NUMBERS)
+        yield table(_COLUMNS, [_candidate(candidate) for candidate in plan["candidates"]], right=_NUMBERS)
     if plan["rejected"]:
         # The largest of the numbers that are too small: the small ones are no surprise.
         nearest = plan["rejected"][-_SHOWN_REJECTIONS:]
         rows = [(str(miss["num_gpus"]), show_bytes(miss["deficit_bytes"]), miss["reason"]) for miss in nearest]
-        yield table("why fewer are not enough", ("GPUs", "missing", "because"), rows, right=("GPUs", "missing"))
+        yield titled("why fewer are not enough", table(("GPUs", "missing", "because"), rows, right=("GPUs", "missing")))
 
 
 def _candidate(candidate: Document) -> tuple[str, ...]:

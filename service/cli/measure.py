@@ -16,7 +16,7 @@ from service.cli.events import ServerEvent, read_events
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
 from service.cli.parser import DOES_NOT_FIT, ERROR, FITS
-from service.cli.tables import console, print_json, show_bytes, table
+from service.cli.tables import console, print_json, show_bytes, table, titled
 from service.errors import InvalidRequestError, ServiceError
 
 _DONE = frozenset({"succeeded", "failed", "cancelled"})
@@ -147,7 +147,7 @@ def _show(result: Document) -> None:
         screen.print((result["problem"] or {}).get("detail", ""))
         return
     rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in result["instants"]]
-    screen.print(table(title, ("instant", "allocated"), rows, right=("allocated",)))
+    screen.print(titled(title, table(("instant", "allocated"), rows, right=("allocated",))))
     for line in _findings(result):
         screen.print(line)
 

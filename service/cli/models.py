@@ -6,7 +6,7 @@ from pathlib import Path
 from service.cli.files import read_object
 from service.cli.http import Document
 from service.cli.resources import add_actions, run_action
-from service.cli.tables import console, show_bytes, table
+from service.cli.tables import console, show_bytes, table, titled
 from service.errors import InvalidRequestError
 from service.estimator.units import format_count
 
@@ -34,7 +34,7 @@ def _show_list(items: list[Document]) -> None:
         (item["name"], item["family"] or "not modelled yet", item["origin"], str(item["revision"]), ", ".join(item["aliases"]))
         for item in items
     ]
-    console().print(table("", ("name", "family", "origin", "revision", "aliases"), rows, right=("revision",)))
+    console().print(table(("name", "family", "origin", "revision", "aliases"), rows, right=("revision",)))
 
 
 def _show_one(model: Document) -> None:
@@ -45,7 +45,7 @@ def _show_one(model: Document) -> None:
         f"{model['name']} · {model['family']} · {format_count(parameters['total'])} parameters · revision {model['revision']}"
     )
     screen = console()
-    screen.print(table(title, ("parameters", ""), rows, right=("",)))
+    screen.print(titled(title, table(("parameters", ""), rows, right=("",))))
     screen.print("weights: " + ", ".join(f"{show_bytes(size)} in {dtype}" for dtype, size in model["weight_bytes"].items()))
     for warning in model["warnings"]:
         screen.print(f"warning: {warning}")

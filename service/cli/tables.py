@@ -5,8 +5,9 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from service.estimator.units import format_bytes
 
@@ -16,14 +17,19 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120, soft_wrap=False)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
     """Return a table; columns named in ``right`` hold numbers."""
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def titled(title: str, made: Table) -> Group:
+    """Return a table under a title; its own would be wrapped to the width of the table."""
+    return Group(Text(title, style="bold"), made)
 
 
 def print_json(document: object) -> None:
