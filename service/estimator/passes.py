@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture, BlockModule
+from service.estimator.architecture import Architecture, BlockModule, Embedded
 from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, dropout
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section, Storage
-from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import embedding, end_autocast, integers, linear
+from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import Gathering, Units
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora
 
@@ -75,7 +76,7 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)
         last = sizes.per_sequence(model.vocab_size)
-        tape.free(linear(tape, hidden, step.head_weight(), last, category=Category.LOGITS))
+        tape.free(step.logits_of(hidden, last))
         highs |= tape.ledger.highest()
     return highs
 
@@ -95,45 +96,55 @@ class _Step:
         tape, model, run = self.tape, self.model, self.run
         if self.units is not None:
             self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
-        x, leftovers = self._embedded(ids)
+        embedded = self._embedded(ids)
+        x = embedded.x
         run.table_dtype = x.dtype
+        self._keep(embedded)
         self._make_tables()
         tape.hook(self._drop_tables)
         count = model.num_hidden_layers
-        first = x.storage
-        retained = tape.alias(x) if count == 1 else None
+        first = x.storage if embedded.named else None
+        retained = tape.alias(x) if count == 1 and embedded.named else None
         mark = tape.ledger.mark()
         for index, (block, times) in enumerate(model.blocks):
             x = self._repeated(block, times, f"{index}.", x)
         if first is not None and retained is None:
             tape.revive(mark, first)
-        y = run.norm(model.final_norm, x, "")
-        tape.free(x, *leftovers)
+        y = run.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
+        tape.free(x, *embedded.names, *embedded.passed)
         if self.mask is not None and not self.checkpointed:
             tape.release(self.mask)
         if first is not None:
             tape.release(first)
         return y
 
-    def _embedded(self, ids: Value) -> tuple[Value, list[Value]]:
+    def _keep(self, embedded: Embedded) -> None:
+        """Hold what outlives forward until backward has been through all layers."""
+        held = (*embedded.passed, *embedded.kept) if self.checkpointed else embedded.kept
+        for value in held:
+            if value.storage is not None:
+                self.tables.append(self.tape.hold(value.storage))
+        self.tape.free(*embedded.kept)
+
+    def _embedded(self, ids: Value) -> Embedded:
         """Return the first hidden state, and what the model's forward still has names for."""
         tape, model, run = self.tape, self.model, self.run
         hidden = model.spec.hidden_size
-        tokens = embedding(tape, run.parameter(model.embedding), ids, run.extent.tokens(hidden))
+        tokens = embedding(tape, run.parameter(model.embedding), ids, run.extent.tokens(model.embedding.shape[1]))
         if self.checkpointed and run.lora is not None:
             tape.require_grad(tokens)  # PEFT's enable_input_require_grads, or checkpointed blocks would have no graph
+        if model.embed is not None:
+            return model.embed(run, tokens)
         positions = integers(tape, run.extent.positions(1))
-        if self.checkpointed and positions.storage is not None:
-            self.tables.append(tape.hold(positions.storage))
         if model.finish_embedding is not None:
-            return model.finish_embedding(run, tokens), [tokens, positions]
+            return Embedded(x=model.finish_embedding(run, tokens), names=(tokens,), passed=(positions,))
         if model.position_embedding is None:
-            return tokens, [positions]
+            return Embedded(x=tokens, passed=(positions,))
         table = run.parameter(model.position_embedding)
         placed = embedding(tape, table, positions, run.extent.positions(hidden))
         x = add(tape, tokens, placed)
         x = chain(tape, x, lambda t, value: dropout(t, value, model.spec.embedding_dropout))
-        return x, [tokens, placed, positions]
+        return Embedded(x=x, names=(tokens, placed), passed=(positions,))
 
     def _make_tables(self) -> None:
         """Make the rotary tables and the mask that every layer shares."""
@@ -167,17 +178,22 @@ class _Step:
         elements, trained = self.run.elements_of(block.weights(), block.linears())
         return lambda x: units.run(runner, x, elements=elements, trained=trained)
 
-    def head_weight(self) -> Parameter:
-        """Return the head's table: the embedding's when they are tied."""
-        model = self.model
-        return self.run.parameter(model.embedding if model.tied else next(iter(model.head.weights())))
+    def logits_of(self, hidden: Value, numel: Size) -> Value:
+        """Record the head; ``hidden`` stays with the caller. The table is the embedding's when they are tied."""
+        tape, model, run = self.tape, self.model, self.run
+        table, *bias = run.parameters(model.head.weights(), "")
+        source = model.finish_hidden(run, hidden) if model.finish_hidden is not None else tape.alias(hidden)
+        weight = run.parameter(model.embedding) if model.tied else table
+        logits = linear(tape, source, weight, numel, bias=bias[0] if bias else None, category=Category.LOGITS)
+        tape.free(source)
+        return logits
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
         """Record the head and the cross entropy over shifted labels, in fp32 (ForCausalLMLoss)."""
         tape, model, run = self.tape, self.model, self.run
         vocab = run.extent.tokens(model.vocab_size)
         tape.ledger.enter(Section.LOSS_FORWARD)
-        logits = linear(tape, hidden, self.head_weight(), vocab, category=Category.LOGITS)
+        logits = self.logits_of(hidden, vocab)
         if model.finish_logits is not None:
             logits = model.finish_logits(run, logits)
         upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
