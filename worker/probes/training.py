@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.graph import Node
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -45,14 +46,18 @@ def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, num_l
     _check(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
     causal = build_model(config, num_layers=num_layers, dtype=workload.precision.param_dtype, attention=attention)
+    mark("load")
     subject = causal if workload.lora is None else add_adapters(causal, workload.lora)
     if workload.activation_checkpointing is Checkpointing.FULL:
         # Backward leaves the function mode, so what it runs again enters it by itself.
-        recompute = {"use_reentrant": False, "context_fn": lambda: (nullcontext(), cuda_choices(kernel))}
+        recompute = {
+            "use_reentrant": False,
+            "preserve_rng_state": False,
+            "context_fn": lambda: (nullcontext(), cuda_choices(kernel)),
+        }
         causal.activation_checkpointing_enable(recompute)
     _mark_layers(causal, num_layers)
     _mark_loss(causal)
-    mark("load")
     trained = [parameter for parameter in subject.parameters() if parameter.requires_grad]
     stepper = make_stepper(
         trained,
@@ -175,9 +180,21 @@ def _mark_loss(causal: PreTrainedModel) -> None:
     loss_function = causal.loss_function
 
     def marked(logits: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        _mark_gradient(logits, "backward/head")
         mark("loss/function")
         loss: torch.Tensor = loss_function(logits, *args, **kwargs)
+        _after_log_softmax(loss).register_prehook(lambda _grads: mark("backward/head"))
         return loss
 
     causal.loss_function = marked
+
+
+def _after_log_softmax(loss: torch.Tensor) -> Node:
+    """Return the node that backward reaches when the gradient of the log-softmax, the loss's own, is complete."""
+    node = loss.grad_fn
+    while node is not None and not node.name().startswith("LogSoftmaxBackward"):
+        node = node.next_functions[0][0]
+    following = None if node is None else node.next_functions[0][0]
+    if following is None:
+        message = "this model's loss is no cross entropy over its logits, so a cpu probe cannot tell the loss from backward"
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+    return following
