@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.dtypes import DType
+from service.estimator.modules.attending import Scoring, attend
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape import kernels
-from service.estimator.tape.elementwise import chain, dropout, rotate
-from service.estimator.tape.kernels import Heads
+from service.estimator.tape.elementwise import chain, dropout
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.products import autocast_input, split
-from service.estimator.workload import Attention as Kernel
+from service.estimator.tape.products import split
+from service.estimator.tape.views import rotate_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +22,8 @@ class Attention:
     num_kv_heads: int
     head_dim: int
     rotary: bool = True
+    rotary_dim: int = 0
+    """Rotated elements of a head; 0 is all."""
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     upcast_softmax: bool = True
@@ -44,6 +44,13 @@ class Attention:
                 yield from norm.weights()
 
     @property
+    def scoring(self) -> Scoring:
+        """How queries meet keys."""
+        return Scoring(
+            num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, upcast=self.upcast_softmax, dropout=self.dropout
+        )
+
+    @property
     def cache_elements_per_token(self) -> int:
         """Elements of key and value that a cache keeps for one token."""
         return 2 * self.num_kv_heads * self.head_dim
@@ -53,14 +60,21 @@ class Attention:
         tape = run.tape
         query, key, value = self._projected(run, x, scope)
         if self.rotary:
-            rotated = rotate(tape, query, run.table_dtype), rotate(tape, key, run.table_dtype)
-            tape.free(query, key)
-            query, key = rotated
+            query, key = self._rotated(run, query, key)
         key, value = run.cached(key, value, self.num_kv_heads * self.head_dim)
-        mixed = self._mixed(run, query, key, value)
+        mixed = attend(run, query, key, value, self.scoring)
         result = run.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value)
         return chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
+
+    def _rotated(self, run: Recording, query: Value, key: Value) -> tuple[Value, Value]:
+        tape, dim = run.tape, self.rotary_dim or self.head_dim
+        rotated = (
+            rotate_part(tape, query, run.extent.tokens(self.num_heads * dim), run.table_dtype),
+            rotate_part(tape, key, run.extent.tokens(self.num_kv_heads * dim), run.table_dtype),
+        )
+        tape.free(query, key)
+        return rotated
 
     def _projected(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value]:
         if len(self.projections) == 1:
@@ -70,41 +84,6 @@ class Attention:
             query = _normalised(run, self.query_norm, query, scope, self.num_heads)
             key = _normalised(run, self.key_norm, key, scope, self.num_kv_heads)
         return query, key, value
-
-    def _mixed(self, run: Recording, query: Value, key: Value, value: Value) -> Value:
-        tape = run.tape
-        heads = Heads(
-            num_heads=self.num_heads,
-            num_kv_heads=self.num_kv_heads,
-            rows=run.extent.tokens(self.num_heads),
-            scores=run.extent.scores(self.num_heads),
-            dropout=self.dropout,
-        )
-        q, k, v = (autocast_input(tape, part) for part in (query, key, value))
-        kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped)
-        if kernel is Kernel.EAGER:
-            mixed = kernels.eager(tape, q, k, v, heads, upcast=self.upcast_softmax)
-        elif kernel is Kernel.MATH:
-            mixed = kernels.math(tape, q, k, v, heads)
-        elif kernel is Kernel.EFFICIENT:
-            k, v = (chain(tape, part, lambda t, x: kernels.repeated(t, x, q)) for part in (k, v))
-            mixed = kernels.efficient(tape, q, k, v, heads)
-        else:
-            mixed = kernels.flash(tape, q, k, v, heads)
-        tape.free(q, k, v)
-        return mixed
-
-
-def choose_kernel(asked: Kernel, dtype: DType, *, grouped: bool) -> Kernel:
-    """Return the kernel that CUDA's SDPA takes for causal attention without a mask.
-
-    Flash needs a 16-bit dtype; the memory-efficient kernel cannot group heads, which leaves the math kernel.
-    """
-    if asked is not Kernel.SDPA:
-        return asked
-    if dtype is not DType.FP32:
-        return Kernel.FLASH
-    return Kernel.MATH if grouped else Kernel.EFFICIENT
 
 
 def _normalised(run: Recording, norm: Norm, x: Value, scope: str, num_heads: int) -> Value:
