@@ -5,6 +5,7 @@ import ipaddress
 import socket
 
 from service.errors import StartupError
+from service.settings import MAX_PORT
 
 BACKLOG = 2048
 
@@ -12,6 +13,9 @@ BACKLOG = 2048
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; the caller closes it."""
     _check_loopback(host)
+    if port > MAX_PORT:
+        message = f"port {port} does not exist; ports end at {MAX_PORT}"
+        raise StartupError(message)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -2,7 +2,10 @@
 
 import argparse
 import os
+import signal
 import socket
+from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 from litestar.types import ASGIApp
@@ -37,9 +40,16 @@ def run(options: argparse.Namespace) -> int:
         if options.workers > 1:
             Multiprocess(config, sockets=[listener]).run()
             return 0
+        # When it has stopped, uvicorn raises the signal again, and a service that was told to end has not failed.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _leave)
         server = uvicorn.Server(config)
         server.run(sockets=[listener])
         return 0 if server.started else 1
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
 
 
 def application() -> ASGIApp:

@@ -21,6 +21,12 @@ def test_a_port_in_use_is_refused() -> None:
         listen("127.0.0.1", holder.getsockname()[1])
 
 
+def test_a_port_that_cannot_exist_is_refused() -> None:
+    """A number above 16 bits is refused in words."""
+    with pytest.raises(StartupError, match="ports end at 65535"):
+        listen("127.0.0.1", 70_000)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - it is refused
 def test_strangers_cannot_reach_a_service_without_keys(host: str) -> None:
     """Every address but loopback is refused, and the message says why and what to do."""
