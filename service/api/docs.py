@@ -6,10 +6,10 @@ from typing import Any
 
 from litestar import Request, Router, get
 from litestar.exceptions import NotFoundException
-from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp
 
 from service.api.operation import JSON
+from service.api.responses import Whole, bytes_answer
 
 _STATIC = files("service.api.static")
 _MEDIA_TYPES = {
@@ -35,9 +35,9 @@ def _read(name: str) -> bytes:
     return _STATIC.joinpath(name).read_bytes()
 
 
-def _file(name: str) -> ASGIResponse:
+def _file(name: str) -> Whole:
     headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "cache-control": "max-age=3600"}
-    return ASGIResponse(body=_read(name), media_type=_MEDIA_TYPES[name], headers=headers)
+    return bytes_answer(_read(name), f"{_MEDIA_TYPES[name]}; charset=utf-8", headers)
 
 
 @get("/", sync_to_thread=False)
@@ -59,7 +59,7 @@ def asset(request: AnyRequest) -> ASGIApp:
 def openapi(request: AnyRequest) -> ASGIApp:
     """Send the OpenAPI document, which was made when the process started."""
     body: bytes = request.app.state.openapi
-    return ASGIResponse(body=body, media_type=JSON)
+    return bytes_answer(body, JSON)
 
 
 router = Router(path="/docs", route_handlers=[page, asset, openapi])

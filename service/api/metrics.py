@@ -33,16 +33,26 @@ class Metrics:
             "headroom_http_request_seconds", "Seconds per request.", ("route",), buckets=_BUCKETS, registry=self._registry
         )
         self._fits = Counter("headroom_fits", "Fit questions by verdict.", ("verdict",), registry=self._registry)
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._verdicts: dict[str, Counter] = {}
         self._registry.register(_AtScrape(take_census, doorbell_failures))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request; 0 is a request that was given up before its answer began."""
-        self._requests.labels(method if method in _METHODS else "other", route, status).inc()
-        self._seconds.labels(route).observe(seconds)
+        labels = (method if method in _METHODS else "other", route, status)
+        found = self._children.get(labels)
+        if found is None:
+            # Looking a child up in the library takes longer than counting.
+            found = self._children[labels] = (self._requests.labels(*labels), self._seconds.labels(route))
+        found[0].inc()
+        found[1].observe(seconds)
 
     def count_fit(self, verdict: str) -> None:
         """Count one answered fit question."""
-        self._fits.labels(verdict).inc()
+        child = self._verdicts.get(verdict)
+        if child is None:
+            child = self._verdicts[verdict] = self._fits.labels(verdict)
+        child.inc()
 
     def render(self) -> bytes:
         """Return everything in Prometheus' text format."""

@@ -4,13 +4,12 @@ import platform
 from typing import Any
 
 from litestar import Request, get
-from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from service.api.operation import Operation, Reply
 from service.api.parts import parts_of
-from service.api.responses import json_answer
+from service.api.responses import bytes_answer, json_answer
 from service.api.schemas.operations import HealthAnswer, ReadyAnswer, VersionAnswer
 
 TAG = "operations"
@@ -64,7 +63,7 @@ def ready(request: Request[Any, Any, Any]) -> ASGIApp:
 )
 def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
     """Show counters and gauges for Prometheus."""
-    return ASGIResponse(body=parts_of(request).metrics.render(), headers={"content-type": CONTENT_TYPE_LATEST})
+    return bytes_answer(parts_of(request).metrics.render(), CONTENT_TYPE_LATEST)
 
 
 @get(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, UnsetType
@@ -87,7 +88,12 @@ def read_device(reference: GpuReference) -> Device:
     if isinstance(reference, GpuByMemory):
         num_bytes = parse_bytes(reference.memory_bytes, field="gpu.memory_bytes")
         return Device(name="custom", vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
-    return resolve_gpu(reference).device()
+    return _catalogue_device(reference)
+
+
+@lru_cache(512)
+def _catalogue_device(name: str) -> Device:
+    return resolve_gpu(name).device()
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """From what a request says to the estimator's values: every default is named, nothing unknown is dropped."""
 
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import Any
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from service.api.schemas.workload import (
     LayoutRequest,
@@ -131,16 +133,21 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     return ServeWorkload(num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values), assumptions
 
 
-def _filled(request: object, defaults: dict[str, Any], prefix: str) -> tuple[dict[str, Any], list[str]]:
+def _filled(request: object, defaults: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     assumptions: list[str] = []
     for name, default in defaults.items():
         value = getattr(request, name)
-        if isinstance(value, UnsetType):
+        if value is UNSET:
             value = default
-            assumptions.append(f"{prefix}.{name} = {'none' if default is None else default}")
+            assumptions.append(_line(prefix, name, default))
         values[name] = value
     return values, assumptions
+
+
+@lru_cache(1024)
+def _line(prefix: str, name: str, default: Hashable) -> str:
+    return f"{prefix}.{name} = {'none' if default is None else default}"
 
 
 def _precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Precision:
