@@ -1,100 +1,13 @@
-"""A small Headroom made of real processes: Postgres, Redis, a reconcile loop and workers with a scripted probe."""
+"""A system whose parts may be killed."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
-from uuid import UUID
 
-import psutil
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.measurement import StoredMeasurement
-from service.jobs.bell import Ring, no_bell
-from service.jobs.states import Status
-from service.settings import Settings
-from service.usecases import measurements
-from tests.job_builders import a_request
-from tests.waiting import eventually
-
-# Short enough that a test sees a lease run out, long enough that a busy machine does not lose one by itself.
-TIMES = {
-    "HEADROOM_LEASE_S": "3",
-    "HEADROOM_HEARTBEAT_S": "0.5",
-    "HEADROOM_RECONCILE_INTERVAL_S": "0.1",
-    "HEADROOM_RERING_AFTER_S": "1",
-    "HEADROOM_POLL_INTERVAL_S": "0.5",
-}
-IN_TIME_S = 40.0
-Script = list[dict[str, object]]
-
-
-@dataclass(slots=True)
-class System:
-    """The processes of one test, and what it asks them."""
-
-    sessions: sessionmaker[Session]
-    environment: dict[str, str]
-    dir: Path
-    stack: ExitStack
-    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
-
-    def start_worker(self, *arguments: str, redis_url: str | None = None) -> "subprocess.Popen[bytes]":
-        """Start a worker whose probe plays the script of its request."""
-        probe = f"{sys.executable} -m tests.fake_probe"
-        environment = self.environment if redis_url is None else {**self.environment, "REDIS_URL": redis_url}
-        return self._start(environment, "-m", "worker", "--device", "cpu", "--probe-command", probe, *arguments)
-
-    def start_reconcile(self) -> "subprocess.Popen[bytes]":
-        """Start a reconcile loop."""
-        return self._start(self.environment, "-m", "service", "reconcile")
-
-    def start_api(self, listener: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start the API on a socket that outlives it, as a supervisor or a proxy would have it."""
-        number = listener.fileno()
-        return self._start(self.environment, "-m", "service", "serve", "--fd", str(number), pass_fds=(number,))
-
-    def submit(self, script: Script, *, ring: Ring = no_bell) -> UUID:
-        """Ask for a measurement that plays ``script``."""
-        request = a_request(script=script)
-        return measurements.submit(self.sessions, request, key="k", settings=Settings(), ring=ring).id
-
-    def read(self, job_id: UUID) -> StoredMeasurement:
-        """Return a job as it is now."""
-        return measurements.read(self.sessions, job_id)
-
-    def wait_for_end(self, job_id: UUID) -> StoredMeasurement:
-        """Return a job when it is over."""
-        eventually(lambda: self.read(job_id).status.is_terminal, within_s=IN_TIME_S)
-        return self.read(job_id)
-
-    def wait_for_pid(self, note: Path) -> int:
-        """Return the process id that a probe wrote down."""
-        eventually(note.exists, within_s=IN_TIME_S)
-        return int(note.read_text())
-
-    def statuses(self, job_id: UUID) -> list[tuple[str, int]]:
-        """Return the story of a job: each status and the attempt that it belongs to."""
-        events = measurements.events_after(self.sessions, job_id, seq=0).events
-        return [(str(one.data["status"]), int(str(one.data["attempt"]))) for one in events if one.kind == "status"]
-
-    def _start(self, environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen([sys.executable, *arguments], env=environment, pass_fds=pass_fds)
-        self.stack.callback(_end, process)
-        self.processes.append(process)
-        return process
-
-
-def horse_of(worker: "subprocess.Popen[bytes]") -> int:
-    """Return the process that a worker has forked for its job."""
-    eventually(lambda: psutil.Process(worker.pid).children(), within_s=IN_TIME_S)
-    return int(psutil.Process(worker.pid).children()[0].pid)
+from tests.system import System, environment_for
 
 
 @pytest.fixture
@@ -102,22 +15,3 @@ def system(sessions: sessionmaker[Session], database_url: str, tmp_path: Path) -
     """Return a system whose processes end with the test; it has no Redis until a test brings one."""
     with ExitStack() as stack:
         yield System(sessions=sessions, environment=environment_for(database_url), dir=tmp_path, stack=stack)
-
-
-def environment_for(database_url: str) -> dict[str, str]:
-    """Return the environment of our processes."""
-    return {**os.environ, **TIMES, "DATABASE_URL": database_url}
-
-
-def succeeded_once(system: System, job_id: UUID, *, attempt: int) -> bool:
-    """Tell whether a job has succeeded exactly once, in this attempt."""
-    job = system.read(job_id)
-    ends = [status for status, _ in system.statuses(job_id) if Status(status).is_terminal]
-    return job.status is Status.SUCCEEDED and ends == ["succeeded"] and job.result is not None and job.result.attempt == attempt
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGCONT)
-    process.kill()
-    process.wait()

@@ -9,8 +9,8 @@ from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import running_postgres
 from service.settings import psycopg_url
 from service.usecases import workers
-from tests.e2e.kill.conftest import IN_TIME_S, System, environment_for, succeeded_once
 from tests.processes import has_ended
+from tests.system import IN_TIME_S, System, environment_for, succeeded_once
 from tests.waiting import eventually
 
 

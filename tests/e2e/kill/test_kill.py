@@ -18,9 +18,9 @@ from service.jobs.bell import BackgroundBell, Bell, connect_to_ring
 from service.jobs.states import Status
 from service.usecases import measurements, workers
 from service.usecases.workers import WorkerState
-from tests.e2e.kill.conftest import IN_TIME_S, Script, System, horse_of, succeeded_once
 from tests.job_builders import TINY_LLAMA
 from tests.processes import has_ended
+from tests.system import IN_TIME_S, Script, System, horse_of, succeeded_once
 from tests.waiting import eventually
 
 WORKLOAD = {"task": "train", "sequence_length": 8}
