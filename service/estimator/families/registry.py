@@ -10,12 +10,18 @@ from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
 
 _FAMILIES = {
+    "glm4_moe": "moe",
     "gpt2": "gpt2",
+    "gpt_neox": "gpt_neox",
+    "granitemoe": "moe",
     "llama": "llama",
     "mistral": "llama",
-    "mixtral": "llama",
+    "mixtral": "moe",
+    "olmoe": "moe",
     "qwen2": "llama",
+    "qwen2_moe": "moe",
     "qwen3": "llama",
+    "qwen3_moe": "moe",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""
 

@@ -20,6 +20,8 @@ class Scoring:
     num_kv_heads: int
     upcast: bool = True
     dropout: float = 0.0
+    head_major: bool = False
+    """Whether the query lies head after head, as a concatenation of a rotated and a passed part does."""
 
 
 def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
@@ -31,6 +33,7 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
         rows=run.extent.tokens(how.num_heads),
         scores=run.extent.scores(how.num_heads),
         dropout=how.dropout,
+        head_major=how.head_major,
     )
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
     kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped)

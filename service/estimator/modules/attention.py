@@ -47,7 +47,11 @@ class Attention:
     def scoring(self) -> Scoring:
         """How queries meet keys."""
         return Scoring(
-            num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, upcast=self.upcast_softmax, dropout=self.dropout
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_kv_heads,
+            upcast=self.upcast_softmax,
+            dropout=self.dropout,
+            head_major=self.rotary and 0 < self.rotary_dim < self.head_dim,
         )
 
     @property
@@ -81,13 +85,14 @@ class Attention:
             return _split(run, run.linear(self.projections[0], x, scope))
         query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
         if self.query_norm is not None and self.key_norm is not None:
-            query = _normalised(run, self.query_norm, query, scope, self.num_heads)
-            key = _normalised(run, self.key_norm, key, scope, self.num_kv_heads)
+            query = _normalised(run, self.query_norm, query, scope, self.num_heads * self.head_dim)
+            key = _normalised(run, self.key_norm, key, scope, self.num_kv_heads * self.head_dim)
         return query, key, value
 
 
-def _normalised(run: Recording, norm: Norm, x: Value, scope: str, num_heads: int) -> Value:
-    y = run.norm(norm, x, scope, rows=run.extent.tokens(num_heads))
+def _normalised(run: Recording, norm: Norm, x: Value, scope: str, width: int) -> Value:
+    """Return query or key normalised: each head on its own, or all of them in one row, as wide as the norm is."""
+    y = run.norm(norm, x, scope, rows=run.extent.tokens(width // norm.size))
     run.tape.free(x)
     return y
 

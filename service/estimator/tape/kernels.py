@@ -10,7 +10,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout, multiply_scalar, softmax
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Value, bytes_of
 from service.estimator.tape.products import batched_product, copy_of
 from service.estimator.tape.sizes import Size
 
@@ -27,6 +27,8 @@ class Heads:
     rows: Size
     scores: Size
     dropout: float = 0.0
+    head_major: bool = False
+    """Whether the query lies head after head: then flash's output does too, and is copied to lie token after token."""
 
     @property
     def grouped(self) -> bool:
@@ -54,7 +56,7 @@ def flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> V
     saves = (query, key, value, lse)
     output = tape.emit(query.numel, query.dtype, inputs=(query, key, value), saves=saves, saves_output=True, backward=backward)
     tape.free(lse)
-    return output
+    return chain(tape, output, copy_of) if heads.head_major else output
 
 
 def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
@@ -79,10 +81,18 @@ def repeated(tape: Tape, x: Value, query: Value) -> Value:
     return tape.alias(x) if x.numel == query.numel else copy_of(tape, x, numel=query.numel)
 
 
+def apart(tape: Tape, x: Value) -> Value:
+    """Return ``x`` as a batched product reads it: a part of a fused projection is copied out, as for any batch beyond one."""
+    is_part = x.storage is not None and x.storage.size != bytes_of(x.numel, x.dtype)
+    return copy_of(tape, x) if is_part else tape.alias(x)
+
+
 def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> Value:
     """Return attention as the model code writes it, a causal mask added; ``upcast`` computes the softmax in fp32."""
-    keys, values = repeated(tape, key, query), repeated(tape, value, query)
-    weights = chain(tape, batched_product(tape, query, keys, heads.scores), multiply_scalar)
+    keys, values = (chain(tape, repeated(tape, part, query), apart) for part in (key, value))
+    queries = apart(tape, query)
+    weights = chain(tape, batched_product(tape, queries, keys, heads.scores), multiply_scalar)
+    tape.free(queries)
     weights = chain(tape, weights, add_scalar)
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)

@@ -1,0 +1,54 @@
+"""Decoder layers that run attention and feed-forward side by side on the same input."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.estimator.modules.attention import Attention
+from service.estimator.modules.feedforward import FeedForward
+from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.recording import Recording
+from service.estimator.tape.elementwise import add, chain
+from service.estimator.tape.nodes import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelBlock:
+    """A layer with ``attention(norm(x)) + feed_forward(norm(x)) + x``; both share a norm unless each has its own."""
+
+    attention_norm: Norm
+    attention: Attention
+    feed_forward_norm: Norm | None
+    feed_forward: FeedForward
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target, in order of use."""
+        return (*self.attention.linears(), *self.feed_forward.linears())
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for part in (self.attention_norm, self.attention, self.feed_forward_norm, self.feed_forward):
+            if part is not None:
+                yield from part.weights()
+
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use: none."""
+        return 0
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps for one token."""
+        return self.attention.cache_elements_per_token
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+        tape = run.tape
+        normed = run.norm(self.attention_norm, x, scope)
+        mixed = self.attention.record(run, normed, scope)
+        if self.feed_forward_norm is not None:
+            tape.free(normed)
+            normed = run.norm(self.feed_forward_norm, x, scope)
+        fed = self.feed_forward.record(run, normed, scope)
+        summed = add(tape, fed, mixed)
+        y = chain(tape, summed, lambda t, value: add(t, value, x))
+        tape.free(normed, fed, mixed, x)
+        return y
