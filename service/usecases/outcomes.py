@@ -28,7 +28,7 @@ def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
 
 def refuse(sessions: Sessions, attempt: Attempt, failure: ProbeFailure) -> bool:
     """Fail a job that its probe cannot run: another attempt would say the same."""
-    error = problem(f"probe-{failure.kind.value}", "The probe cannot run this", failure.message)
+    error = problem(f"probe-{failure.kind.value.removeprefix('probe-')}", "The probe cannot run this", failure.message)
     return settle(sessions, attempt, status=Status.FAILED, error=error)
 
 
