@@ -18,6 +18,7 @@ _FAMILIES = {
     "mistral": "llama",
     "mixtral": "moe",
     "olmoe": "moe",
+    "opt": "opt",
     "qwen2": "llama",
     "qwen2_moe": "moe",
     "qwen3": "llama",

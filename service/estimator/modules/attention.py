@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from service.estimator.modules.attending import Scoring, attend
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import chain, dropout
+from service.estimator.tape.elementwise import chain, dropout, multiply_scalar
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import split
 from service.estimator.tape.views import rotate_part
@@ -24,6 +24,8 @@ class Attention:
     rotary: bool = True
     rotary_dim: int = 0
     """Rotated elements of a head; 0 is all."""
+    scaled_query: bool = False
+    """Whether the model itself multiplies the query by the scale."""
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     upcast_softmax: bool = True
@@ -84,6 +86,8 @@ class Attention:
         if len(self.projections) == 1:
             return _split(run, run.linear(self.projections[0], x, scope))
         query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
+        if self.scaled_query:
+            query = chain(run.tape, query, multiply_scalar)
         if self.query_norm is not None and self.key_norm is not None:
             query = _normalised(run, self.query_norm, query, scope, self.num_heads * self.head_dim)
             key = _normalised(run, self.key_norm, key, scope, self.num_kv_heads * self.head_dim)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import chain, dropout, from_input, gelu_tanh_composed, multiply, silu
+from service.estimator.tape.elementwise import chain, dropout, from_input, from_output, gelu_tanh_composed, multiply, silu
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
 
@@ -14,6 +14,7 @@ ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
     "gelu": from_input,
     "gelu_new": gelu_tanh_composed,
     "gelu_pytorch_tanh": from_input,
+    "relu": from_output,
 }
 """Activation functions by the name that a config gives them."""
 
