@@ -16,6 +16,7 @@ from service.api.resolving import read_measurement
 from service.api.responses import json_answer
 from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, optional
 from service.api.schemas.measurements import (
+    EventAnswer,
     MeasurementAnswer,
     MeasurementPage,
     MeasurementQuery,
@@ -169,7 +170,7 @@ def samples(request: AnyRequest) -> ASGIApp:
         description="Events are `status`, `progress` and `sample`, each with an id; `Last-Event-ID` replays what followed it.",
         path=PATH,
         headers={"Last-Event-ID": LastEventId},
-        replies={200: Reply(description="The events.", bodies=(str,), media_types=("text/event-stream",))},
+        replies={200: Reply(description="The events.", bodies=(EventAnswer,), media_types=("text/event-stream",))},
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from litestar import Litestar
 from litestar.routes import HTTPRoute
-from msgspec import inspect
 
 from service.api.operation import Operation, Reply
 from service.api.problems import MEDIA_TYPE
@@ -22,6 +21,7 @@ DESCRIPTION = (
 )
 _REFERENCE = "#/components/schemas/{name}"
 _ALWAYS = (405, 500)
+_EXACTLY_ONE = ("InlineModel", "ModelSource")
 
 Json = dict[str, Any]
 
@@ -67,6 +67,8 @@ class _Schemas:
         self._by_type = {str(kind): schema for kind, schema in zip([*types, Problem], schemas, strict=True)}
         # A problem has further members, which depend on its type; every other answer may grow fields as well.
         self.components["Problem"]["additionalProperties"] = True
+        for name in _EXACTLY_ONE:
+            self.components[name] |= {"minProperties": 1, "maxProperties": 1}
 
     def of(self, kind: object) -> Json:
         return dict(self._by_type[str(kind)])
@@ -126,7 +128,7 @@ def _reply(reply: Reply, schemas: _Schemas) -> Json:
     if reply.bodies:
         shapes = [schemas.of(kind) for kind in reply.bodies]
         described["content"] = {
-            media: _media({"type": "string"} if media.startswith("text/") else _any_of(shapes), reply.example)
+            media: _media({"type": "string"} if media == "text/plain" else _any_of(shapes), reply.example)
             for media in reply.media_types
         }
     if reply.headers:
@@ -148,9 +150,3 @@ def _problems(operation: Operation) -> Json:
 
 def _media(schema: Json, example: object) -> Json:
     return {"schema": schema} | ({"example": example} if example is not None else {})
-
-
-def struct_names(kind: object) -> frozenset[str]:
-    """Return the names of the fields of a struct, as they stand in JSON."""
-    struct = inspect.type_info(kind)
-    return frozenset(field.encode_name for field in struct.fields) if isinstance(struct, inspect.StructType) else frozenset()

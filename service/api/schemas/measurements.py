@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -99,3 +99,11 @@ class SamplePage(Answer, frozen=True, kw_only=True):
 
     items: list[SampleAnswer]
     next_cursor: str | None
+
+
+class EventAnswer(Answer, frozen=True, kw_only=True):
+    """One server-sent event."""
+
+    id: Annotated[str, Meta(description="For `Last-Event-ID`.", examples=["3"])]
+    event: Literal["status", "progress", "sample"]
+    data: Annotated[str, Meta(description="A JSON object.", extra_json_schema={"contentMediaType": "application/json"})]

@@ -1,0 +1,146 @@
+"""GET /v1/how-many without a database: the number, the reasons, and the words of a query."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from service.api.negotiation import prefers_text
+from tests.unit.api.builders import served
+
+QUESTION = {
+    "model": "llama-2-7b",
+    "gpu": "A100-SXM4-80GB",
+    "task": "train",
+    "method": "full",
+    "sequence_length": "4096",
+    "attention": "flash",
+}
+
+
+@pytest.fixture(scope="module", name="client")
+def start() -> Iterator[TestClient[Any]]:
+    """Serve the API over fakes for the tests of this file."""
+    with served() as client:
+        yield client
+
+
+def ask(client: TestClient[Any], **changes: str | None) -> dict[str, Any]:
+    """Return the answer to a legal question."""
+    query = {name: value for name, value in (QUESTION | changes).items() if value is not None}
+    answer = client.get("/v1/how-many", params=query)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_the_number_comes_with_its_reasons(client: TestClient[Any]) -> None:
+    """Every smaller number is rejected in words, and what fits is a complete configuration."""
+    found = ask(client)
+
+    assert found["num_gpus"] > 1
+    assert [miss["num_gpus"] for miss in found["rejected"]] == list(range(1, found["num_gpus"]))
+    assert all(miss["reason"] and miss["deficit_bytes"] > 0 for miss in found["rejected"])
+    assert found["searched"]["layouts"] > 0
+
+
+def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any]) -> None:
+    """Layout and workload of a candidate are complete requests."""
+    for candidate in ask(client)["candidates"]:
+        body = {
+            "model": "llama-2-7b",
+            "gpu": candidate["gpu"],
+            "layout": candidate["layout"],
+            "workload": candidate["workload"],
+        }
+        fit = client.post("/v1/fit", json=body).json()
+
+        assert fit["per_gpu"]["device_bytes"] == candidate["device_bytes"]
+        assert fit["verdict"] == candidate["verdict"]
+
+
+def test_what_the_query_says_is_kept(client: TestClient[Any]) -> None:
+    """A stage that is named is not searched, and neither it nor anything that was searched is an assumption."""
+    found = ask(client, zero_stage="1", lora_rank="8", method="lora")
+
+    assert {candidate["layout"]["zero_stage"] for candidate in found["candidates"]} == {1}
+    assert {candidate["workload"]["lora"]["rank"] for candidate in found["candidates"]} == {8}
+    assumed = {line.partition(" = ")[0] for line in found["assumptions"]}
+    assert "workload.optimizer" in assumed
+    assert not {"layout.zero_stage", "layout.data_parallel", "workload.micro_batch_size"} & assumed
+
+
+def test_a_family_is_answered_once_per_sku(client: TestClient[Any]) -> None:
+    """Here the question is open, and every answer is right."""
+    answers = ask(client, gpu="A100")["answers"]
+    numbers = {answer["gpu"]: answer["num_gpus"] for answer in answers}
+
+    assert numbers["A100-SXM4-40GB"] > numbers["A100-SXM4-80GB"]
+
+
+def test_text_is_the_bare_number(client: TestClient[Any]) -> None:
+    """As text one number, for a family one line each, and a word where no number is enough."""
+    headers = {"accept": "text/plain"}
+    number = client.get("/v1/how-many", params=QUESTION, headers=headers)
+    family = client.get("/v1/how-many", params=QUESTION | {"gpu": "A100"}, headers=headers)
+    none = client.get("/v1/how-many", params=QUESTION | {"gpu": "T4", "max_gpus": "1"}, headers=headers)
+
+    assert number.headers["content-type"].startswith("text/plain")
+    assert int(number.text) == ask(client)["num_gpus"]
+    assert len(family.text.splitlines()) == len(ask(client, gpu="A100")["answers"])
+    assert none.text == "none\n"
+
+
+def test_no_number_is_an_answer(client: TestClient[Any]) -> None:
+    """When nothing fits the answer is the closest miss and the smallest change that would help."""
+    found = ask(client, gpu="T4", max_gpus="1")
+
+    assert found["num_gpus"] is None
+    assert found["reason"]
+    assert found["closest"]["deficit_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"sequence_lenght": "4096"}, "sequence_length"),
+        ({"gpu": None}, "gpu=A100-SXM4-80GB"),
+        ({"memory_bytes": "80Gi"}, "once"),
+        ({"gpu": None, "memory_bytes": "80GB"}, "two readings"),
+        ({"gpu": "A1000"}, "catalogue"),
+        ({"model": "lama-2-7b"}, "llama-2-7b"),
+        ({"task": "trian"}, "train"),
+        ({"sequence_length": "4096.0"}, "an integer"),
+        ({"num_sequences": "4"}, "num_sequences"),
+        ({"max_gpus": "0"}, ">= 1"),
+        ({"confidence": "0.5"}, "0.95"),
+    ],
+)
+def test_bad_queries_say_what_would_be_right(client: TestClient[Any], changes: dict[str, str | None], says: str) -> None:
+    """Parameters are as strict as a body."""
+    query = {name: value for name, value in (QUESTION | changes).items() if value is not None}
+    answer = client.get("/v1/how-many", params=query)
+
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "text"),
+    [
+        (None, False),
+        ("*/*", False),
+        ("application/json", False),
+        ("text/plain", True),
+        ("text/*", True),
+        ("text/plain;q=0.5, application/json;q=0.4", True),
+        ("text/plain;q=0.4, application/json", False),
+        ("text/html, */*;q=0.1", False),
+        ("text/plain;q=0", False),
+        ("text/plain, */*;q=0.8", True),
+        ("nonsense;q=x", False),
+    ],
+)
+def test_plain_text_only_for_those_who_prefer_it(accept: str | None, *, text: bool) -> None:
+    """Without a preference the answer is JSON."""
+    assert prefers_text(accept) is text

@@ -1,0 +1,154 @@
+"""The OpenAPI document: complete, strict, and true to what is sent."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from tests.unit.api.builders import served
+
+Json = dict[str, Any]
+METHODS = {"get", "post", "put", "delete"}
+RESOURCES = {
+    "/v1/models",
+    "/v1/models/{name}",
+    "/v1/gpus",
+    "/v1/clusters",
+    "/v1/clusters/{name}",
+    "/v1/fit",
+    "/v1/how-many",
+    "/v1/measurements",
+    "/v1/measurements/{id}",
+    "/v1/measurements/{id}/events",
+    "/v1/measurements/{id}/samples",
+    "/v1/workers",
+    "/v1/calibrations",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/version",
+}
+
+
+@pytest.fixture(scope="module", name="client")
+def start() -> Iterator[TestClient[Any]]:
+    """Serve the API over fakes for the tests of this file."""
+    with served() as client:
+        yield client
+
+
+@pytest.fixture(scope="module", name="document")
+def read(client: TestClient[Any]) -> Json:
+    """Return the document as it is sent."""
+    return dict(client.get("/docs/openapi.json").json())
+
+
+def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+    """Yield path, method and operation."""
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def references(value: object) -> Iterator[str]:
+    """Yield every name that is referred to."""
+    match value:
+        case dict():
+            if isinstance(target := value.get("$ref"), str):
+                yield target.rpartition("/")[2]
+            for item in value.values():
+                yield from references(item)
+        case list():
+            for item in value:
+                yield from references(item)
+        case _:
+            return
+
+
+def test_every_resource_is_there(document: Json) -> None:
+    """All of the contract is documented, as OpenAPI 3.1."""
+    assert document["openapi"] == "3.1.0"
+    assert set(document["paths"]) == RESOURCES
+
+
+def test_every_operation_is_described(document: Json) -> None:
+    """Each has a summary that is a sentence and an id of its own."""
+    ids = [operation["operationId"] for _, _, operation in operations(document)]
+
+    assert len(ids) == len(set(ids))
+    for path, method, operation in operations(document):
+        assert method in METHODS
+        assert operation["summary"].endswith("."), path
+
+
+def test_references_lead_somewhere(document: Json) -> None:
+    """No schema is missing and none is left over."""
+    assert set(references(document)) == set(document["components"]["schemas"])
+
+
+def test_requests_are_strict_all_the_way_down(document: Json) -> None:
+    """Every object that a request may hold refuses unknown fields, a config.json excepted."""
+    schemas = document["components"]["schemas"]
+    pending = [name for _, _, operation in operations(document) for name in references(operation.get("requestBody"))]
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += references(schemas[name])
+
+    assert {"FitRequest", "TrainRequest", "ServeRequest", "LoraRequest", "PoolRequest", "NodeRequest"} <= seen
+    for name in seen:
+        if schemas[name].get("type") == "object":
+            assert schemas[name]["additionalProperties"] is False, name
+
+
+def test_problems_are_documented_as_they_are_sent(document: Json) -> None:
+    """Every error status of every operation has the one body that is sent, except the answer of /readyz."""
+    for path, _, operation in operations(document):
+        for status, reply in operation["responses"].items():
+            if status >= "400" and (path, status) != ("/readyz", "503"):
+                assert reply["content"] == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}, (
+                    path,
+                    status,
+                )
+
+
+def test_examples_are_answered(client: TestClient[Any], document: Json) -> None:
+    """The example of a question that needs no database is a question that works."""
+    example = document["paths"]["/v1/fit"]["post"]["requestBody"]["content"]["application/json"]["example"]
+
+    assert client.post("/v1/fit", json=example).status_code == 200
+
+
+def test_bodies_are_read_by_every_operation_that_documents_one(client: TestClient[Any], document: Json) -> None:
+    """An unknown field is refused with 422 wherever a body is documented."""
+    for path, method, operation in operations(document):
+        if "requestBody" in operation:
+            answer = client.request(method, path.format(name="a", id="1"), json={"no_such_field": 1})
+
+            assert answer.status_code == 422, path
+            assert answer.json()["errors"][0]["field"] == "no_such_field"
+            assert "422" in operation["responses"]
+
+
+def test_unknown_parameters_are_refused_by_every_operation_that_documents_some(client: TestClient[Any], document: Json) -> None:
+    """A misspelt query parameter is refused with 422 wherever parameters are documented."""
+    lists = [
+        path
+        for path, method, operation in operations(document)
+        if method == "get" and any(parameter["in"] == "query" for parameter in operation["parameters"])
+    ]
+
+    assert "/v1/measurements" in lists
+    for path in lists:
+        assert client.get(path, params={"no_such_parameter": "1"}).status_code == 422, path
+
+
+def test_later_resources_are_not_found(client: TestClient[Any]) -> None:
+    """What is not built yet is absent, not half there."""
+    for path in ("/v1/plans", "/v1/ceilings", "/v1/fit/batch", "/v1/accuracy"):
+        answer = client.post(path, json={})
+
+        assert (answer.status_code, answer.json()["type"]) == (404, "not-found")
