@@ -24,13 +24,16 @@ ReadAfter = Callable[[int], EventBatch]
 def event_stream(first: EventBatch, seq: int, read_after: ReadAfter) -> ASGIStreamingResponse:
     """Return a response that sends ``first``, read after event ``seq``, and whatever follows until the job is over."""
     return ASGIStreamingResponse(
-        iterator=_stream(first, seq, read_after),
+        iterator=chunks(first, seq, read_after),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
 
-async def _stream(batch: EventBatch, seq: int, read_after: ReadAfter) -> AsyncIterator[bytes]:
+async def chunks(
+    batch: EventBatch, seq: int, read_after: ReadAfter, *, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[bytes]:
+    """Yield what is sent; silence of ``heartbeat_s`` seconds is broken by a comment."""
     yield f"retry: {RETRY_MS}\n\n".encode()
     spoke_at = monotonic()
     while True:
@@ -38,7 +41,7 @@ async def _stream(batch: EventBatch, seq: int, read_after: ReadAfter) -> AsyncIt
             seq = batch.events[-1].seq
             spoke_at = monotonic()
             yield render(batch.events)
-        elif monotonic() - spoke_at >= HEARTBEAT_S:
+        elif monotonic() - spoke_at >= heartbeat_s:
             spoke_at = monotonic()
             yield _HEARTBEAT
         if batch.is_last:

@@ -18,6 +18,7 @@ from service.estimator.workload import (
     OffloadTarget,
     Quantization,
 )
+from service.planner.inventory import MAX_GPUS_PER_NODE
 
 PolicyName = Literal[
     "fp32", "bf16", "fp16", "amp_bf16", "amp_fp16", "bf16_mixed", "fp16_mixed", "megatron_bf16", "deepspeed_bf16"
@@ -167,4 +168,6 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     sequence_parallel: Annotated[bool | UnsetType, Meta(description="Norms and dropout are split as well.")] = UNSET
     reshard_after_forward: Annotated[bool | UnsetType, Meta(description="Free gathered weights after forward.")] = UNSET
     shard_embeddings_separately: Annotated[bool, Meta(description="Embedding and head are their own shard groups.")] = False
-    gpus_per_node: Degree | UnsetType = UNSET
+    gpus_per_node: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType, Meta(description="GPUs that share a host.")
+    ] = UNSET
