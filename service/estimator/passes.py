@@ -157,11 +157,16 @@ class _Step:
             self.mask = tape.allocate(Category.ACTIVATIONS, mask)
 
     def _repeated(self, block: BlockModule, times: int, scope: str, x: Value) -> Value:
-        """Record equal blocks; with sharded units the last one apart, since nothing is reduced before it in backward."""
-        tape, runner = self.tape, self._runner(block, scope)
-        if self.units is None or times == 1:
-            return tape.repeat(times, runner, x)
-        return tape.repeat(1, runner, tape.repeat(times - 1, runner, x))
+        """Record equal blocks as one; those that differ in what they keep are recorded apart, with weights of their own.
+
+        The first one keeps less when its input has no gradient; with sharded units nothing is reduced before the last one.
+        """
+        apart_first = times > 1 and self.tape.records and not x.requires_grad
+        apart_last = times - apart_first > 1 and self.units is not None
+        counts = [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
+        for part, count in enumerate(counts):
+            x = self.tape.repeat(count, self._runner(block, f"{scope}{part}."), x)
+        return x
 
     def _runner(self, block: BlockModule, scope: str) -> Callable[[Value], Value]:
         tape, units = self.tape, self.units

@@ -183,21 +183,7 @@ class Tape:
             self.ledger.convert(grad, parameter.numel)
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
-        """Run ``count`` equal blocks in a row, recording one; a block frees its input at its end.
-
-        The first is recorded apart when its input has no gradient, since then it keeps less.
-        """
-        if count > 1 and self.records and not x.requires_grad:
-            return self._run(count - 1, block, self._run(1, block, x))
-        return self._run(count, block, x)
-
-    def revive(self, mark: int, storage: Storage) -> None:
-        """Count a freed storage as alive since ``mark``: an outer name kept it while repeated blocks rebound theirs."""
-        if storage.references == 0:
-            self.ledger.shift(mark, {storage.category: storage.size}, 1)
-        storage.references += 1
-
-    def _run(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
+        """Run ``count`` equal blocks in a row, recording one; a block frees its input at its end."""
         start, mark, before = len(self.nodes), self.ledger.mark(), self.ledger.snapshot()
         self.times = count
         y = block(x)
@@ -208,6 +194,12 @@ class Tape:
         del self.nodes[start:]
         self.nodes.append(segment)
         return y
+
+    def revive(self, mark: int, storage: Storage) -> None:
+        """Count a freed storage as alive since ``mark``: an outer name kept it while repeated blocks rebound theirs."""
+        if storage.references == 0:
+            self.ledger.shift(mark, {storage.category: storage.size}, 1)
+        storage.references += 1
 
     def run_backward(self) -> None:
         """Visit all nodes in reverse order of creation."""
