@@ -70,7 +70,9 @@ MeasurementId = Annotated[
         examples=["3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"],
     ),
 ]
-LastEventId = Annotated[str, Meta(pattern=rf"^[0-9]{{1,18}}{_END}", description="Replay what came after this event.")]
+LastEventId = Annotated[
+    str, Meta(pattern=rf"^[0-9]{{0,18}}{_END}", description="Replay what came after this event; empty replays everything.")
+]
 
 _AS_TEXT = Annotated[str, Meta(pattern=rf"^[ -~]{{1,40}}{_END}")]
 Memory = Annotated[
