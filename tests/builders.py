@@ -1,12 +1,13 @@
 """Values of the estimator for tests; every argument has a default that does not matter to the test."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from service.estimator.architecture import Architecture, DecoderSpec
 from service.estimator.build import build_decoder
 from service.estimator.device import Device
+from service.estimator.families.moe_tree import MoeSpec, build_moe
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
 from service.estimator.units import GIB
@@ -55,7 +56,10 @@ def a_gpt2(**changes: Any) -> Architecture:  # noqa: ANN401 - each field of the 
 
 def a_mixture(**changes: Any) -> Architecture:  # noqa: ANN401 - each field of the spec has its own type
     """Return a small mixture of experts with changes."""
-    return a_model(**({"family": "mixtral", "num_experts": 8, "num_experts_per_token": 2} | changes))
+    dense = asdict(TINY)
+    experts = {"num_experts": 8, "num_experts_per_token": 2, "expert_intermediate_size": dense["intermediate_size"]}
+    routing = {"family": "mixtral", "router": "softmax_fp32", "renormalised": True}
+    return build_moe(MoeSpec(**(dense | experts | routing | changes)))
 
 
 def a_training(*, precision: str = "bf16_mixed", **changes: Any) -> TrainWorkload:  # noqa: ANN401 - each field has its own type

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
-from itertools import islice
+from itertools import groupby, islice
 from typing import Protocol
 
 from service.estimator.dtypes import DType
@@ -125,8 +125,22 @@ class Architecture:
     """Parameter tensors outside of the blocks beside the tables, the final norm and the head."""
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
+    rotary_dtype: DType | None = None
+    """Number format of those tables, where it is not that of the hidden states."""
+    layers_keep_tables: bool = True
+    """Whether the backward of layers reads those tables themselves, rather than what each layer makes of them (glm)."""
+    only_eager: bool = False
+    """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
+    order: tuple[int, ...] = ()
+    """For each layer the index of its kind in ``blocks``; left out when equal layers stand together."""
+    scales_embedding: bool = False
+    """Whether the embedding module multiplies its rows by a constant (gemma)."""
+    masks: tuple[int | None, ...] = (None,)
+    """The sliding window, or None for none, of each mask that the model makes once for all of its layers."""
     buffer_bytes: int = 0
     """Bytes of non-trained buffers, such as rotary frequencies."""
+    layer_buffer_bytes: tuple[int, ...] = ()
+    """Of these, the bytes that belong to one layer of each kind of block, where any do."""
     finish_embedding: Finish | None = None
     """What the model does to its embeddings before the first layer; the embeddings stay with the caller."""
     embed: Embed | None = None
@@ -193,12 +207,39 @@ class Architecture:
         if not 1 <= num_layers <= self.num_hidden_layers:
             message = f"num_layers is {num_layers}; the model has {self.num_hidden_layers}"
             raise InvalidInputError(message, field="num_layers")
+        order = self.order[:num_layers]
         blocks, left = [], num_layers
-        for block, count in self.blocks:
-            blocks.append((block, min(count, left)))
-            left -= min(count, left)
+        for kind, (block, count) in enumerate(self.blocks):
+            taken = order.count(kind) if order else min(count, left)
+            blocks.append((block, taken))
+            left -= taken
+        present = [kind for kind, (_, count) in enumerate(blocks) if count]
         kept = tuple((block, count) for block, count in blocks if count)
-        return replace(self, spec=replace(self.spec, num_hidden_layers=num_layers), blocks=kept)
+        return replace(
+            self,
+            spec=replace(self.spec, num_hidden_layers=num_layers),
+            blocks=kept,
+            order=tuple(present.index(kind) for kind in order),
+            buffer_bytes=self.buffer_bytes - self._buffers_beyond(blocks),
+            layer_buffer_bytes=self.layer_buffer_bytes[: len(kept)],
+        )
+
+    def runs(self) -> tuple[tuple[tuple[tuple[BlockModule, int], ...], int], ...]:
+        """Return the layers in order as periods, each with how often it is repeated: a period is runs of equal blocks."""
+        if not self.order:
+            return tuple(((group,), 1) for group in self.blocks)
+        length = _period(self.order)
+        times, rest = divmod(len(self.order), length)
+        periods = [(self.order[:length], times), (self.order[:rest], 1)]
+        return tuple((self._grouped(kinds), count) for kinds, count in periods if kinds)
+
+    def _grouped(self, kinds: tuple[int, ...]) -> tuple[tuple[BlockModule, int], ...]:
+        return tuple((self.blocks[kind][0], len(list(equal))) for kind, equal in groupby(kinds))
+
+    def _buffers_beyond(self, kept: list[tuple[BlockModule, int]]) -> int:
+        """Return the bytes of the buffers of the layers that are cut off."""
+        cut = [count - left for (_, count), (_, left) in zip(self.blocks, kept, strict=True)]
+        return sum(size * count for size, count in zip(self.layer_buffer_bytes, cut, strict=False))
 
     def fingerprint(self, *, depth: bool = True) -> str:
         """Return the SHA-256 of the structure, with or without its depth.
@@ -210,6 +251,12 @@ class Architecture:
         if not depth:
             described.pop("num_hidden_layers", None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _period(order: tuple[int, ...]) -> int:
+    """Return the length of the shortest period that the whole order repeats, its last time perhaps cut short."""
+    lengths = range(1, len(order) + 1)
+    return next(n for n in lengths if all(kind == order[index % n] for index, kind in enumerate(order)))
 
 
 def _count(model: Architecture) -> ParameterCounts:

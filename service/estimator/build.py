@@ -4,14 +4,13 @@ from service.estimator.architecture import Architecture, DecoderSpec
 from service.estimator.errors import InvalidConfigError
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.block import Block
-from service.estimator.modules.experts import Experts
 from service.estimator.modules.feedforward import ACTIVATIONS, FeedForward, GatedFeedForward
 from service.estimator.modules.weights import Linear, Norm, Weight
 
 
 def build_decoder(spec: DecoderSpec) -> Architecture:
     """Return the tree of a decoder-only model; raise InvalidConfigError for numbers that no model can have."""
-    _check(spec)
+    check_decoder(spec)
     hidden = spec.hidden_size
     positions = None if spec.rotary else Weight("wpe.weight", "embedding", (spec.max_position_embeddings, hidden))
     return Architecture(
@@ -21,6 +20,7 @@ def build_decoder(spec: DecoderSpec) -> Architecture:
         blocks=((_block(spec), spec.num_hidden_layers),),
         final_norm=_norm(spec, "norm"),
         head=Linear(name="lm_head", kind="lm_head", in_features=hidden, out_features=spec.vocab_size),
+        masks=(spec.sliding_window,),
         rotary_tables=(spec.head_dim, spec.head_dim) if spec.rotary else (),
         buffer_bytes=rotary_buffer_bytes(spec.head_dim) if spec.rotary else 0,
     )
@@ -31,7 +31,8 @@ def rotary_buffer_bytes(rotary_dim: int) -> int:
     return 2 * 4 * (rotary_dim // 2)
 
 
-def _check(spec: DecoderSpec) -> None:
+def check_decoder(spec: DecoderSpec) -> None:
+    """Raise InvalidConfigError for numbers that no decoder can have."""
     for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "head_dim", "intermediate_size"):
         if getattr(spec, name) < 1:
             message = f"{name} is {getattr(spec, name)}; it must be 1 or more"
@@ -95,16 +96,8 @@ def _attention(spec: DecoderSpec) -> Attention:
     )
 
 
-def _feed_forward(spec: DecoderSpec) -> GatedFeedForward | FeedForward | Experts:
+def _feed_forward(spec: DecoderSpec) -> GatedFeedForward | FeedForward:
     hidden, inner = spec.hidden_size, spec.intermediate_size
-    if spec.num_experts:
-        return Experts(
-            hidden_size=hidden,
-            intermediate_size=inner,
-            num_experts=spec.num_experts,
-            num_experts_per_token=spec.num_experts_per_token,
-            activation=spec.activation,
-        )
     if spec.gated:
         return GatedFeedForward(
             gate=_linear("mlp.gate_proj", "mlp", hidden, inner, bias=spec.mlp_bias),

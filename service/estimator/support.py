@@ -7,6 +7,7 @@ from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.optimizers import optimizer_named
 from service.estimator.workload import (
+    Attention,
     Cache,
     Checkpointing,
     Engine,
@@ -29,10 +30,9 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
     optimizer_named(workload.optimizer)
     if workload.offload != Offload():
         raise NotModelledError("offload", field="workload.offload", modelled=["none"])
-    if workload.padding_mask:
-        raise NotModelledError("padding_mask: true", field="workload.padding_mask", modelled=["false"])
     _check_adapters(model, workload)
     _check_sequence(model, workload.sequence_length)
+    _check_attention(model, workload.attention)
     _check_precision(model, workload, layout)
     _check_layout(model, layout)
 
@@ -51,6 +51,7 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
     _check_sequence(model, workload.prompt_tokens + workload.output_tokens)
+    _check_attention(model, workload.attention)
     _check_layout(model, layout)
     if layout.zero_stage:
         message = f"zero_stage is {layout.zero_stage}, but serving has no optimizer to shard; leave it at 0"
@@ -69,6 +70,9 @@ def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
         return
     if lora.variant not in {"lora", "rslora"}:
         raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=["lora", "rslora"])
+    if lora.targets is None and model.spec.num_experts:
+        what = "target_modules 'all-linear' of a model with stacked experts, which PEFT adapts as well"
+        raise NotModelledError(what, field="workload.lora.target_modules", modelled=["names of linear layers"])
     known = {layer.target for block, _ in model.blocks for layer in block.linears()}
     missing = [name for name in lora.targets or () if name not in known]
     if missing:
@@ -81,11 +85,13 @@ def _check_sequence(model: Architecture, tokens: int) -> None:
     if not spec.rotary and tokens > spec.max_position_embeddings:
         message = f"{tokens} tokens, but {spec.family} has learned positions for {spec.max_position_embeddings}"
         raise InvalidInputError(message, field="workload.sequence_length")
-    if spec.sliding_window is not None and tokens > spec.sliding_window:
-        what = f"a sequence of {tokens} tokens beyond the sliding window of {spec.sliding_window}"
-        raise NotModelledError(
-            what, field="workload.sequence_length", modelled=[f"up to {spec.sliding_window} tokens for this model"]
-        )
+
+
+def _check_attention(model: Architecture, asked: Attention) -> None:
+    """Raise for a kernel that cannot cap scores."""
+    if model.only_eager and asked not in {Attention.EAGER, Attention.SDPA}:
+        what = f"attention {asked.value!r} of a model that caps its scores (attn_logit_softcapping)"
+        raise NotModelledError(what, field="workload.attention", modelled=["eager", "sdpa, which falls back to eager"])
 
 
 def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:

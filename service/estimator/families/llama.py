@@ -1,4 +1,4 @@
-"""Llama and the families that differ from it by a switch: mistral, qwen2, qwen3, mixtral.
+"""Llama and the families that differ from it by a switch: mistral, qwen2, qwen3.
 
 Field names and defaults are those of transformers 5.23 (``models/*/configuration_*.py``).
 """
@@ -36,17 +36,6 @@ def llama(config: Config) -> DecoderSpec:
 def mistral(config: Config) -> DecoderSpec:
     """Return a mistral: every layer slides when a window is given."""
     return _base(config, default_kv_heads=8, sliding_window=_window(config))
-
-
-def mixtral(config: Config) -> DecoderSpec:
-    """Return a mixtral: experts in place of the feed-forward layer."""
-    return _base(
-        config,
-        default_kv_heads=8,
-        sliding_window=_window(config),
-        num_experts=integer(config, "num_local_experts", 8),
-        num_experts_per_token=integer(config, "num_experts_per_tok", 2),
-    )
 
 
 def qwen2(config: Config) -> DecoderSpec:

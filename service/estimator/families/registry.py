@@ -10,19 +10,37 @@ from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
 
 _FAMILIES = {
+    "bloom": "bloom",
+    "cohere": "cohere",
+    "cohere2": "cohere",
+    "falcon": "falcon",
+    "gemma": "gemma",
+    "gemma2": "gemma",
+    "gemma3_text": "gemma",
+    "glm": "glm",
+    "glm4": "glm",
     "glm4_moe": "moe",
     "gpt2": "gpt2",
     "gpt_neox": "gpt_neox",
+    "granite": "granite",
     "granitemoe": "moe",
     "llama": "llama",
     "mistral": "llama",
     "mixtral": "moe",
+    "nemotron": "nemotron",
+    "olmo": "olmo",
+    "olmo2": "olmo",
     "olmoe": "moe",
     "opt": "opt",
+    "phi": "phi",
+    "phi3": "phi",
     "qwen2": "llama",
     "qwen2_moe": "moe",
     "qwen3": "llama",
     "qwen3_moe": "moe",
+    "smollm3": "smollm3",
+    "stablelm": "stablelm",
+    "starcoder2": "starcoder2",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.modules.attention import Attention
-from service.estimator.modules.experts import Experts
+from service.estimator.modules.experts import SparseFeedForward
 from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import add
+from service.estimator.tape.elementwise import add, multiply_scalar
 from service.estimator.tape.nodes import Value
 
 
@@ -19,7 +19,9 @@ class Block:
     attention_norm: Norm
     attention: Attention
     feed_forward_norm: Norm
-    feed_forward: GatedFeedForward | FeedForward | Experts
+    feed_forward: GatedFeedForward | FeedForward | SparseFeedForward
+    scales_residual: bool = False
+    """Each half is multiplied by a constant before it is added (granite)."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, in order of use."""
@@ -47,11 +49,18 @@ class Block:
         normed = run.norm(self.attention_norm, x, scope)
         mixed = self.attention.record(run, normed, scope)
         tape.free(normed)
-        middle = add(tape, x, mixed)
-        tape.free(mixed)
+        middle = self._added(run, x, mixed)
         normed = run.norm(self.feed_forward_norm, middle, scope)
         fed = self.feed_forward.record(run, normed, scope)
         tape.free(normed)
-        y = add(tape, middle, fed)
-        tape.free(fed, middle, x)
+        y = self._added(run, middle, fed)
+        tape.free(middle, x)
+        return y
+
+    def _added(self, run: Recording, residual: Value, branch: Value) -> Value:
+        """Return the residual plus a branch, which is dropped."""
+        tape = run.tape
+        scaled = multiply_scalar(tape, branch) if self.scales_residual else tape.alias(branch)
+        y = add(tape, residual, scaled)
+        tape.free(scaled, branch)
         return y

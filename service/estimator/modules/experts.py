@@ -1,85 +1,137 @@
-"""Mixture of experts: a router and stacks of gated experts, run as grouped matrix products over tokens sorted by expert."""
+"""Mixture of experts: stacks of gated experts, run as grouped matrix products over tokens sorted by expert."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.dtypes import DType
-from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.feedforward import ACTIVATIONS, GatedFeedForward
+from service.estimator.modules.routers import Router, Routing
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import cast, chain, multiply, softmax
-from service.estimator.tape.nodes import Parameter, Value
-from service.estimator.tape.products import (
-    gather,
-    grouped_product,
-    integers,
-    linear,
-    split,
-    sum_of_groups,
-)
+from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import add, cast, chain, from_output, multiply
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.products import integers, split
+from service.estimator.tape.routing import gather, grouped_product, sum_over_chosen
+
+COUNT_BYTES = 4
+"""Tokens per expert and their running sum are 32-bit integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """``num_experts`` gated feed-forward layers, of which a token uses ``num_experts_per_token`` (transformers' grouped_mm)."""
+    """Stacked gated experts (transformers' ``grouped_mm_experts_forward``)."""
 
+    name: str
     hidden_size: int
     intermediate_size: int
     num_experts: int
     num_experts_per_token: int
     activation: str
 
-    def linears(self) -> tuple[Linear, ...]:
-        """Return the linear layers that adapters can target: the experts are stacked parameters, not linear layers."""
-        return ()
-
     def weights(self) -> Iterator[Weight]:
-        """Yield the router and the stacked experts."""
-        yield Weight("mlp.gate.weight", "router", (self.num_experts, self.hidden_size))
-        yield Weight(
-            "mlp.experts.gate_up_proj", "mlp_experts", (self.num_experts, 2 * self.intermediate_size, self.hidden_size)
-        )
-        yield Weight("mlp.experts.down_proj", "mlp_experts", (self.num_experts, self.hidden_size, self.intermediate_size))
+        """Yield the stacked experts."""
+        shape = (self.num_experts, 2 * self.intermediate_size, self.hidden_size)
+        yield Weight(f"{self.name}.gate_up_proj", "mlp_experts", shape)
+        yield Weight(f"{self.name}.down_proj", "mlp_experts", (self.num_experts, self.hidden_size, self.intermediate_size))
 
-    @property
-    def active_parameters(self) -> int:
-        """Parameters that one token uses."""
-        router, *experts = (weight.numel for weight in self.weights())
-        return router + sum(experts) * self.num_experts_per_token // self.num_experts
+    def record(self, run: Recording, x: Value, routing: Routing, scope: str) -> Value:
+        """Record the sorted experts and the weighted sum; ``x`` and the routing stay with the caller."""
+        tape, tokens, top_k = run.tape, run.extent.tokens, self.num_experts_per_token
+        gate_up, down = run.parameters(self.weights(), scope)
+        sorted_ids, order, source = (integers(tape, tokens(top_k)) for _ in range(3))
+        selected = gather(tape, x, source, tokens(top_k * self.hidden_size))
+        tape.free(source)
+        weights = gather(tape, routing.weights, order, tokens(top_k))
+        ids = integers(tape, tokens(top_k), bytes_each=COUNT_BYTES)
+        counts, offsets = (integers(tape, sizes.constant(self.num_experts), bytes_each=COUNT_BYTES) for _ in range(2))
+        fused = grouped_product(tape, selected, gate_up, offsets, tokens(2 * top_k * self.intermediate_size))
+        product = self._gated(run, fused)
+        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, offsets, tokens(top_k * self.hidden_size)))
+        weighted = multiply(tape, out, weights)
+        restored = self._restored(run, weighted)
+        summed = sum_over_chosen(tape, restored, tokens(self.hidden_size))
+        y = cast(tape, summed, x.dtype)
+        tape.free(summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets)
+        return y
 
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record routing, the sorted experts and the weighted sum; ``x`` stays with the caller."""
-        tape, top_k = run.tape, self.num_experts_per_token
-        router, gate_up, down = run.parameters(self.weights(), scope)
-        routed = run.extent.tokens(top_k)
-        scores = self._routed(run, x, router)
-        order = [integers(tape, routed) for _ in range(3)]
-        selected = gather(tape, x, order[0], run.extent.tokens(top_k * self.hidden_size))
-        weights = chain(tape, scores, lambda t, value: gather(t, value, order[1], routed))
-        fused = grouped_product(tape, selected, gate_up, run.extent.tokens(2 * top_k * self.intermediate_size))
-        half = run.extent.tokens(top_k * self.intermediate_size)
+    def _gated(self, run: Recording, fused: Value) -> Value:
+        tape, half = run.tape, run.extent.tokens(self.num_experts_per_token * self.intermediate_size)
         gate, up = split(tape, fused, (half, half))
         activated = ACTIVATIONS[self.activation](tape, gate)
         product = multiply(tape, activated, up)
         tape.free(activated, gate, up)
-        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, run.extent.tokens(top_k * self.hidden_size)))
-        weighted = multiply(tape, out, weights)
-        restored = chain(tape, weighted, lambda t, v: gather(t, v, order[2], v.numel))
-        summed = sum_of_groups(tape, restored, run.extent.tokens(self.hidden_size))
-        y = cast(tape, summed, x.dtype)
-        tape.free(summed, restored, out, selected, weights, *order)
+        return product
+
+    def _restored(self, run: Recording, weighted: Value) -> Value:
+        """Return the rows in the order of the tokens; the inverse order is kept, its ramp is not."""
+        tape, routed = run.tape, run.extent.tokens(self.num_experts_per_token)
+        inverse, ramp = integers(tape, routed), integers(tape, routed)
+        tape.free(ramp)
+        restored = chain(tape, weighted, lambda t, v: gather(t, v, inverse, v.numel))
+        tape.free(inverse)
+        return restored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedExpert:
+    """A gated layer that every token passes, perhaps through a gate of its own; some models run it before the experts."""
+
+    layer: GatedFeedForward
+    gate: Linear | None = None
+    runs_first: bool = False
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers."""
+        return (*self.layer.linears(), *((self.gate,) if self.gate is not None else ()))
+
+    def gated(self, run: Recording, x: Value, shared: Value, scope: str) -> Value:
+        """Return the layer's output times the sigmoid of its gate; it is dropped."""
+        if self.gate is None:
+            return shared
+        openness = chain(run.tape, run.linear(self.gate, x, scope), from_output)
+        y = multiply(run.tape, openness, shared)
+        run.tape.free(openness, shared)
         return y
 
-    def _routed(self, run: Recording, x: Value, router: Parameter) -> Value:
-        """Return the normalised weights of the chosen experts, fp32."""
-        tape = run.tape
-        logits = linear(tape, x, router, run.extent.tokens(self.num_experts))
-        upcast = chain(tape, logits, lambda t, v: cast(t, v, DType.FP32))
-        probabilities = chain(tape, upcast, softmax)
-        chosen = integers(tape, run.extent.tokens(self.num_experts_per_token))
-        top = chain(tape, probabilities, lambda t, v: gather(t, v, chosen, run.extent.tokens(self.num_experts_per_token)))
-        tape.free(chosen)
-        total = sum_of_groups(tape, top, run.extent.tokens(1))
-        normalised = multiply(tape, top, total)
-        tape.free(top, total)
-        return normalised
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseFeedForward:
+    """A router, the experts that it chooses from, and a shared expert beside them."""
+
+    router: Router
+    experts: Experts
+    shared: SharedExpert | None = None
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target: stacked experts are bare parameters."""
+        return (*self.router.linears(), *(self.shared.linears() if self.shared is not None else ()))
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        yield from self.router.weights()
+        yield from self.experts.weights()
+        for layer in self.shared.linears() if self.shared is not None else ():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        experts = self.experts
+        stacked = sum(weight.numel for weight in experts.weights())
+        everything = sum(weight.numel for weight in self.weights())
+        return everything - stacked + stacked * experts.num_experts_per_token // experts.num_experts
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record routing, experts and the shared expert; ``x`` stays with the caller."""
+        tape, shared = run.tape, self.shared
+        early = shared.layer.record(run, x, scope) if shared is not None and shared.runs_first else None
+        routing = self.router.record(run, x, scope)
+        y = self.experts.record(run, x, routing, scope)
+        if shared is not None:
+            late = early if early is not None else shared.layer.record(run, x, scope)
+            late = shared.gated(run, x, late, scope)
+            summed = add(tape, y, late)
+            tape.free(y, late)
+            y = summed
+        tape.free(routing.weights, routing.indices, *routing.names)
+        return y

@@ -136,28 +136,3 @@ def split(tape: Tape, fused: Value, numels: tuple[Size, ...]) -> tuple[Value, ..
         views.append(view)
     tape.free(fused)
     return tuple(views)
-
-
-def gather(tape: Tape, x: Value, indices: Value, out: Size) -> Value:
-    """Return ``x[indices]`` with ``out`` elements: the indices are kept, backward scatters into zeros of the size of ``x``."""
-    return tape.emit(
-        out, x.dtype, inputs=(x,), saves=(indices,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))
-    )
-
-
-def grouped_product(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value:
-    """Return the product of tokens sorted by expert with a stack of expert weights."""
-    table = value_of(weight)
-    saves = [x] * table.requires_grad + [table] * x.requires_grad
-
-    def backward(_: Storage) -> None:
-        grads = [(side, tape.scratch(side.numel, side.dtype)) for side in (x, table) if side.requires_grad]
-        for side, grad in grads:
-            tape.send(side, grad)
-
-    return tape.emit(out, x.dtype, inputs=(x, table), saves=saves, backward=backward)
-
-
-def sum_of_groups(tape: Tape, x: Value, out: Size) -> Value:
-    """Return sums over groups of rows: the gradient is an expanded view, handed on without a copy."""
-    return tape.emit(out, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))

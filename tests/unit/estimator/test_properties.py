@@ -46,12 +46,13 @@ def trainings(draw: st.DrawFn, model: Architecture) -> TrainWorkload:
     """Draw a training step that has an answer."""
     policies = [name for name, policy in POLICIES.items() if not (policy.autocast and model.spec.num_experts)]
     rank = draw(st.none() | st.integers(1, 16))
+    targets = ("q_proj", "v_proj") if model.spec.num_experts else None
     return TrainWorkload(
         sequence_length=draw(st.integers(1, 400)),
         micro_batch_size=draw(st.integers(1, 5)),
         gradient_accumulation_steps=draw(st.integers(1, 3)),
         method=Method.FULL if rank is None else Method.LORA,
-        lora=None if rank is None else Lora(rank=rank),
+        lora=None if rank is None else Lora(rank=rank, targets=targets),
         precision=POLICIES[draw(st.sampled_from(policies))],
         optimizer=draw(st.sampled_from(_OPTIMIZERS)),
         activation_checkpointing=draw(st.sampled_from([Checkpointing.NONE, Checkpointing.FULL])),
