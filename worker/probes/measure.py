@@ -13,7 +13,7 @@ from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
 from worker.probes import host
 from worker.probes.extrapolate import Answer, at_depth, at_tokens, instants_of
-from worker.probes.kernels import AttentionShape, cuda_kernel
+from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
 from worker.probes.plan import NUM_STEPS, Host, Plan, Point, Question, make_plan, workload_at
 from worker.probes.products import fast_products
 from worker.probes.refusal import Refusal
@@ -37,7 +37,8 @@ def measure(request: ProbeRequest, say: Say) -> ProbeResult:
         speed = Host(available_bytes=host.available_bytes(), flops_per_second=matrix_flops(_compute_dtype(question.workload)))
         plan = make_plan(question, speed, lambda point: max(analytic.instants(point).values()))
         sessions = _run(plan, subject, say)
-    return report(plan, sessions, _answer(plan, sessions, analytic.instants), kernel=subject.kernel)
+    answer = _answer(plan, sessions, analytic.instants)
+    return report(plan, sessions, answer, _difference(question, subject.kernel), kernel=subject.kernel)
 
 
 class _Analytic:
@@ -102,6 +103,14 @@ def _attention_shape(architecture: Architecture, workload: Workload) -> Attentio
         half_precision=_compute_dtype(workload) is not DType.FP32,
         masked=masked or slides,
     )
+
+
+def _difference(question: Question, kernel: Kernel) -> str | None:
+    """Say where the CPU keeps other tensors than CUDA in spite of everything, ``None`` when nowhere."""
+    spec, trains = question.architecture.spec, isinstance(question.workload, TrainWorkload)
+    if trains and kernel is Kernel.MATH and spec.attention_dropout:
+        return "the math kernel's dropout keeps a mask of the weights' dtype on a CPU and one of bytes on CUDA"
+    return None
 
 
 def _num_positions(workload: Workload) -> int:

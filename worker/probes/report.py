@@ -24,8 +24,11 @@ _KERNEL_NOTES = {
 }
 
 
-def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, *, kernel: Kernel) -> ProbeResult:
-    """Return the result: peaks and instants of the asked model, and under ``probes`` what was really run."""
+def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, difference: str | None, *, kernel: Kernel) -> ProbeResult:
+    """Return the result: peaks and instants of the asked model, and under ``probes`` what was really run.
+
+    ``difference`` says what ran otherwise than on CUDA and could not be held to its choice.
+    """
     own = None if plan.extrapolated else next(session for session in sessions if session.reading.point == plan.asked)
     kernel_note = (_KERNEL_NOTES[kernel],) if kernel in _KERNEL_NOTES else ()
     return ProbeResult(
@@ -39,7 +42,8 @@ def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, *, kernel:
         extrapolated=plan.extrapolated,
         steady_bytes=answer.steady_bytes,
         step_time_s=None if own is None else _step_time(own.step_seconds),
-        notes=(*plan.notes, *kernel_note),
+        transferable=difference is None,
+        notes=(*plan.notes, *kernel_note, *(() if difference is None else (difference,))),
     )
 
 

@@ -54,10 +54,9 @@ def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_toke
     mark("growing")
     if output_tokens > 1:
         _forward(server, _tokens(server, num_sequences, output_tokens - 1), cache)
-    last = _tokens(server, num_sequences, 1)
     mark("decode")
     began = time.perf_counter()
-    _forward(server, last, cache)
+    _forward(server, _tokens(server, num_sequences, 1), cache)
     seconds = time.perf_counter() - began
     mark("done")
     return (seconds,)

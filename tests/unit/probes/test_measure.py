@@ -1,0 +1,226 @@
+"""Real tiny models on this CPU: what was measured is what the analytic walk says, instant by instant."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from service.estimator.device import Device
+from service.estimator.estimate import estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
+from service.estimator.precision import POLICIES
+from service.estimator.workload import (
+    Attention,
+    Cache,
+    Checkpointing,
+    Engine,
+    Lora,
+    Loss,
+    Method,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
+from service.jobs.contract import (
+    FailureKind,
+    InstantReading,
+    ModelSource,
+    ProbeDevice,
+    ProbeLine,
+    ProbeRequest,
+    ProbeResult,
+    Progress,
+    Sample,
+    task_of,
+)
+from worker.probes.measure import measure
+from worker.probes.refusal import Refusal
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # PEFT still asks for it
+    pytest.mark.filterwarnings("ignore:.*TF32 acceleration on top of oneDNN:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning"),
+]
+
+LLAMA: Mapping[str, object] = {
+    "model_type": "llama",
+    "vocab_size": 1000,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+}
+GPT2: Mapping[str, object] = {
+    "model_type": "gpt2",
+    "vocab_size": 1000,
+    "n_embd": 128,
+    "n_layer": 3,
+    "n_head": 4,
+    "n_positions": 512,
+    "activation_function": "gelu_new",
+}
+TRAIN = TrainWorkload(sequence_length=64, micro_batch_size=2, precision=POLICIES["bf16"])
+LORA = replace(TRAIN, method=Method.LORA, lora=Lora(rank=8))
+SERVE = ServeWorkload(num_sequences=2, prompt_tokens=64, output_tokens=8)
+
+
+def request(workload: Workload = TRAIN, config: Mapping[str, object] | None = LLAMA, **changes: object) -> ProbeRequest:
+    """Return a request to measure a small model."""
+    named: dict[str, object] = {"layout": Layout(), "device": ProbeDevice.CPU, "deadline_s": 600.0} | changes
+    source = ModelSource(architecture={}, hf_config=None if config is None else dict(config))
+    return ProbeRequest(model=source, task=task_of(workload), **named)  # type: ignore[arg-type]  # fields by name
+
+
+def measured(workload: Workload = TRAIN, config: Mapping[str, object] = LLAMA, **changes: object) -> ProbeResult:
+    """Return what a probe finds."""
+    return measure(request(workload, config, **changes), lambda _line: None)
+
+
+def by_name(instants: tuple[InstantReading, ...]) -> dict[str, int]:
+    """Return allocated bytes by instant."""
+    return {instant.name: instant.allocated_bytes for instant in instants}
+
+
+def analytic(workload: Workload, config: Mapping[str, object]) -> dict[str, int]:
+    """Return the analytic bytes by instant."""
+    host = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
+    answer = estimate(architecture_from_config(config), workload, layout=Layout(), device=host)
+    return {instant.name: instant.allocated_bytes for instant in answer.instants}
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(TRAIN, id="bf16"),
+        pytest.param(replace(TRAIN, precision=POLICIES["amp_bf16"]), id="autocast"),
+        pytest.param(replace(TRAIN, precision=POLICIES["bf16_mixed"]), id="16 bytes a parameter"),
+        pytest.param(replace(TRAIN, precision=POLICIES["megatron_bf16"]), id="18 bytes a parameter"),
+        pytest.param(replace(TRAIN, precision=POLICIES["deepspeed_bf16"]), id="20 bytes a parameter"),
+        pytest.param(replace(TRAIN, optimizer="adamw_fused"), id="fused"),
+        pytest.param(replace(TRAIN, optimizer="adamw_loop"), id="loop"),
+        pytest.param(replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="adamw_loop"), id="mixed loop"),
+        pytest.param(replace(TRAIN, optimizer="sgd"), id="sgd"),
+        pytest.param(replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="sgd_momentum"), id="mixed momentum"),
+        pytest.param(replace(TRAIN, attention=Attention.EAGER), id="eager"),
+        pytest.param(replace(TRAIN, attention=Attention.MATH), id="math"),
+        pytest.param(replace(TRAIN, attention=Attention.EFFICIENT), id="efficient"),
+        pytest.param(replace(TRAIN, keeps_logits=True), id="kept logits"),
+        pytest.param(replace(TRAIN, gradient_accumulation_steps=4), id="accumulation"),
+        pytest.param(replace(TRAIN, gradient_clipping=True), id="clipping"),
+        pytest.param(LORA, id="lora"),
+        pytest.param(replace(LORA, lora=Lora(rank=4, targets=("q_proj", "v_proj"))), id="lora on two"),
+        pytest.param(SERVE, id="serving"),
+        pytest.param(replace(SERVE, cache=Cache.STATIC), id="static cache"),
+    ],
+)
+def test_every_instant_is_what_the_analytic_walk_says(workload: Workload) -> None:
+    """Two independent counts, one of real storages and one on paper, agree within a thousandth at every instant."""
+    found = by_name(measured(workload).instants)
+
+    assert found == pytest.approx(analytic(workload, LLAMA), rel=1e-3, abs=1024)
+
+
+@pytest.mark.parametrize("workload", [TRAIN, replace(TRAIN, precision=POLICIES["amp_bf16"]), LORA])
+def test_another_family_agrees_at_its_peak(workload: TrainWorkload) -> None:
+    """GPT-2, with dropout, biases, learned positions and transposed weights."""
+    found = measured(workload, GPT2).peaks.allocated_bytes
+
+    assert found == pytest.approx(max(analytic(workload, GPT2).values()), rel=1e-2)
+
+
+def test_slices_answer_for_the_deep_model() -> None:
+    """Two and three layers say what ten need, to the byte."""
+    deep = dict(LLAMA) | {"num_hidden_layers": 10}
+
+    sliced, whole = measured(config=deep), measured(config=deep, full_depth=True)
+
+    assert [probe.num_layers for probe in sliced.probes] == [2, 3]
+    assert (sliced.extrapolated, whole.extrapolated) == (True, False)
+    assert by_name(sliced.instants) == pytest.approx(by_name(whole.instants), abs=64)
+    assert sliced.steady_bytes == whole.steady_bytes
+
+
+def test_checkpointing_keeps_one_hidden_state_a_layer() -> None:
+    """Each layer more costs its input during forward, and nothing else beside its parameters and states."""
+    workload = replace(TRAIN, activation_checkpointing=Checkpointing.FULL, optimizer="sgd")
+    shallow, deep = (
+        by_name(measured(workload, dict(LLAMA) | {"num_hidden_layers": depth}, full_depth=True).instants) for depth in (4, 8)
+    )
+
+    hidden_bytes = 2 * 64 * 128 * 2
+    layer_bytes = (deep["load"] - shallow["load"]) // 4
+    assert (deep["forward"] - shallow["forward"]) // 4 == layer_bytes + hidden_bytes
+
+
+def test_a_cache_holds_keys_and_values_of_every_token() -> None:
+    """The cache of a Hugging Face model is 2 x layers x sequences x tokens x key-value width x 2 bytes."""
+    result = measured(SERVE)
+    weights = by_name(result.instants)["load"]
+    tokens = 64 + 8
+
+    assert result.steady_bytes == weights + 2 * 3 * 2 * tokens * 64 * 2
+
+
+def test_says_how_far_it_is() -> None:
+    """Progress grows from 0 to 1 in words and numbers, with samples of the process and of the tensors."""
+    lines: list[ProbeLine] = []
+
+    measure(request(), lines.append)
+
+    told = [line for line in lines if isinstance(line, Progress)]
+    assert [line.fraction for line in told] == sorted(line.fraction for line in told)
+    assert (told[0].fraction, told[-1].fraction) == (0.0, 1.0)
+    assert any(line.phase == "3 of 3 layers, 128 tokens: step 2 of 2" for line in told)
+    assert {line.kind for line in lines if isinstance(line, Sample)} == {"process_rss", "allocated"}
+
+
+def test_a_result_says_what_it_ran_on() -> None:
+    """Versions, processor and threads are in the environment; the process and its time are those of the asked model."""
+    result = measured()
+
+    assert {"torch", "transformers", "peft", "cpu", "threads", "allocator"} <= result.environment.keys()
+    assert result.peaks.process_rss_bytes is not None
+    assert result.step_time_s is not None
+    assert result.peaks.reserved_bytes is None
+    assert result.peaks.allocated_bytes == max(by_name(result.instants).values())
+
+
+def test_dropout_in_the_math_kernel_does_not_transfer() -> None:
+    """CPU keeps a mask of the weights' dtype there, CUDA one of bytes: the result must not correct a GPU's."""
+    result = measured(replace(TRAIN, attention=Attention.MATH), GPT2)
+
+    assert not result.transferable
+    assert any("dropout" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "words"),
+    [
+        (request(device=ProbeDevice.CUDA), FailureKind.NOT_AVAILABLE_YET, "cuda"),
+        (request(device=ProbeDevice.TRACE), FailureKind.NOT_AVAILABLE_YET, "trace"),
+        (request(config=None), FailureKind.INVALID_REQUEST, "config.json"),
+        (request(config={"model_type": "nonesuch"}), FailureKind.INVALID_REQUEST, "nonesuch"),
+        (request(layout=Layout(data_parallel=2)), FailureKind.UNSUPPORTED, "one rank"),
+        (request(replace(TRAIN, optimizer="adamw_8bit")), FailureKind.UNSUPPORTED, "adamw_8bit"),
+        (request(replace(TRAIN, loss=Loss.CHUNKED)), FailureKind.UNSUPPORTED, "chunked"),
+        (request(replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE)), FailureKind.UNSUPPORTED, "selective"),
+        (request(replace(SERVE, engine=Engine.VLLM)), FailureKind.UNSUPPORTED, "vllm"),
+        (
+            request(replace(TRAIN, precision=POLICIES["bf16_mixed"], optimizer="adamw_fused")),
+            FailureKind.UNSUPPORTED,
+            "fp32 masters",
+        ),
+    ],
+)
+def test_refuses_what_it_cannot_run(asked: ProbeRequest, kind: FailureKind, words: str) -> None:
+    """A refusal has a kind for the program and words for the person."""
+    with pytest.raises(Refusal, match=words) as refused:
+        measure(asked, lambda _line: None)
+
+    assert refused.value.kind is kind

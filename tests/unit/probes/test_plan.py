@@ -1,0 +1,158 @@
+"""A plan runs the asked batch where the host can bear it, few layers of it, and says what it left out."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.estimator.architecture import Architecture
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
+from service.estimator.units import GIB
+from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
+from service.jobs.contract import FailureKind
+from worker.probes.plan import MIN_SEQUENCE, Host, Plan, Point, Question, make_plan
+from worker.probes.refusal import Refusal
+
+BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18)
+BYTES_PER_TOKEN = 10**6
+LORA = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
+
+
+def model(num_layers: int = 16) -> Architecture:
+    """Return a llama as deep as asked."""
+    return architecture_from_config(
+        {
+            "model_type": "llama",
+            "vocab_size": 32000,
+            "hidden_size": 2048,
+            "intermediate_size": 8192,
+            "num_hidden_layers": num_layers,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "max_position_embeddings": 4096,
+            "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": True,
+            "hidden_act": "silu",
+        },
+    )
+
+
+def question(num_layers: int = 16, *, full_depth: bool = False, deadline_s: float = 600.0) -> Question:
+    """Return a question about training on 4 x 256 tokens."""
+    return Question(
+        architecture=model(num_layers),
+        workload=TrainWorkload(sequence_length=256, micro_batch_size=4),
+        layout=Layout(),
+        full_depth=full_depth,
+        deadline_s=deadline_s,
+    )
+
+
+def a_byte_rule(point: Point) -> int:
+    """Stand in for the analytic answer: a gigabyte a layer and a megabyte a token."""
+    return point.num_layers * GIB + point.num_tokens * BYTES_PER_TOKEN
+
+
+def plan_of(asked: Question, host: Host = BIG_HOST) -> Plan:
+    """Return the plan on a host that can bear everything, if not told otherwise."""
+    return make_plan(asked, host, a_byte_rule)
+
+
+def test_runs_the_asked_batch_at_two_depths() -> None:
+    """Depth is extrapolated, batch and sequence are not."""
+    plan = plan_of(question())
+
+    assert [(point.num_layers, point.micro_batch_size, point.sequence_length) for point in plan.points] == [
+        (2, 4, 256),
+        (3, 4, 256),
+    ]
+    assert plan.extrapolated
+    assert plan.exact_tokens
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_a_shallow_model_is_run_itself(num_layers: int) -> None:
+    """Nothing is extrapolated where the model has no more layers than a slice."""
+    plan = plan_of(question(num_layers))
+
+    assert plan.points == (plan.asked,)
+    assert not plan.extrapolated
+    assert plan.notes == ()
+
+
+def test_full_depth_runs_the_whole_model() -> None:
+    """A user may ask for all layers."""
+    plan = plan_of(question(full_depth=True))
+
+    assert plan.points == (plan.asked,)
+
+
+def test_a_small_host_gets_shallower_slices() -> None:
+    """Where three layers do not fit, one and two do."""
+    plan = plan_of(question(), replace(BIG_HOST, available_bytes=5 * GIB))
+
+    assert [point.num_layers for point in plan.points] == [1, 2]
+
+
+def test_adapters_need_two_layers_at_least() -> None:
+    """Below the first adapter nothing needs a gradient, so one layer says nothing about the second."""
+    asked = replace(question(), workload=LORA)
+
+    with pytest.raises(Refusal) as refused:
+        plan_of(asked, replace(BIG_HOST, available_bytes=4 * GIB))
+
+    assert refused.value.kind is FailureKind.DOES_NOT_FIT_HOST
+
+
+def test_a_slow_host_runs_fewer_tokens_and_says_so() -> None:
+    """Two small sizes give the slope per token, and a note names them."""
+    plan = plan_of(question(), replace(BIG_HOST, flops_per_second=3e10))
+    sizes = {point.num_tokens for point in plan.points}
+
+    assert len(sizes) == 2
+    assert max(sizes) < plan.asked.num_tokens
+    assert not plan.exact_tokens
+    assert any("of 4 x 256 tokens" in note for note in plan.notes)
+
+
+def test_the_batch_is_cut_before_the_sequence() -> None:
+    """Everything is linear in the batch; attention is not in the sequence."""
+    plan = plan_of(question(), replace(BIG_HOST, flops_per_second=3e10))
+
+    assert max(point.sequence_length for point in plan.points) == 256
+    assert max(point.micro_batch_size for point in plan.points) < 4
+
+
+def test_refuses_with_numbers_what_the_host_cannot_hold() -> None:
+    """The refusal says what is needed and what is free."""
+    with pytest.raises(Refusal) as refused:
+        plan_of(question(), replace(BIG_HOST, available_bytes=GIB))
+
+    assert refused.value.kind is FailureKind.DOES_NOT_FIT_HOST
+    assert f"2 layers with {MIN_SEQUENCE} tokens" in refused.value.message
+    assert "1.00 GiB are free" in refused.value.message
+
+
+def test_refuses_what_the_deadline_does_not_allow() -> None:
+    """A probe that would be killed is not begun."""
+    with pytest.raises(Refusal) as refused:
+        plan_of(question(deadline_s=0.001))
+
+    assert refused.value.kind is FailureKind.UNSUPPORTED
+    assert "deadline" in refused.value.message
+
+
+def test_refuses_more_than_one_rank() -> None:
+    """One process on a CPU is one rank."""
+    with pytest.raises(Refusal, match="one rank"):
+        plan_of(replace(question(), layout=Layout(data_parallel=8)))
+
+
+def test_serving_keeps_prompt_and_output() -> None:
+    """A serving question is run with its own lengths."""
+    workload = ServeWorkload(num_sequences=3, prompt_tokens=100, output_tokens=20)
+
+    plan = plan_of(replace(question(), workload=workload))
+
+    assert plan.asked == Point(num_layers=16, micro_batch_size=3, sequence_length=100, output_tokens=20)
+    assert plan.asked.num_tokens == 360
