@@ -7,9 +7,10 @@ from service.estimator.architecture import Architecture, BlockModule, Embedded
 from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, cast, chain, dropout
+from service.estimator.tape.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section, Storage
+from service.estimator.tape.losses import cross_entropy, shifted_labels
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import embedding, end_autocast, integers, linear
 from service.estimator.tape.sizes import Size
@@ -17,8 +18,6 @@ from service.estimator.tape.units import Gathering, Units
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora
 
 Highs = dict[Section, tuple[Point, ...]]
-INDEX_BYTES = 8
-"""Token ids, positions and labels are 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +33,24 @@ class TrainingPass:
     keeps_logits: bool
     accumulating: bool
     gathering: Gathering | None = None
+    padded: bool = False
+    """Whether a padding mask with zeros in it comes with the batch."""
+    window_reached: bool = False
+    """Whether the sequence is at least as long as the model's sliding window."""
+
+
+def _kernel(model: Architecture, asked: Attention) -> Attention:
+    """Return the attention that runs: a model that SDPA cannot run falls back to eager."""
+    return Attention.EAGER if model.only_eager and asked is Attention.SDPA else asked
 
 
 def record_training(model: Architecture, how: TrainingPass) -> Highs:
     """Return the highest points of forward, loss and backward of one micro batch."""
     tape = Tape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
-    run = Recording(tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=how.attention, lora=how.lora)
+    run = Recording(
+        tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
+    )
+    run.padded, run.window_reached = how.padded, how.window_reached
     units = Units(tape, how.gathering) if how.gathering is not None else None
     step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
     ids = integers(tape, sizes.per_token(1))
@@ -60,6 +71,9 @@ class ServingPass:
     dtype: DType
     attention: Attention
     cache: Cache
+    prefill_window_reached: bool = False
+    decode_window: int | None = None
+    """The sliding window when more tokens than that are attended to in decode."""
 
 
 def record_serving(model: Architecture, how: ServingPass) -> Highs:
@@ -70,8 +84,10 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
     highs: Highs = {}
     for section in (Section.PREFILL, Section.DECODE):
         tape = Tape(section, Mode.INFERENCE)
-        run = Recording(tape, dtype=how.dtype, trains_all=False, attention=how.attention, lora=None)
+        run = Recording(tape, dtype=how.dtype, trains_all=False, attention=_kernel(model, how.attention), lora=None)
         run.cache, run.extent = how.cache, Extent(decoding=section is Section.DECODE)
+        decoding = section is Section.DECODE
+        run.window_reached = how.decode_window is not None if decoding else how.prefill_window_reached
         step = _Step(model, run)
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)
@@ -89,7 +105,8 @@ class _Step:
         self.checkpointed = checkpointed
         self.tables: list[Storage] = []
         self.logits: Value | None = None
-        self.mask: Storage | None = None
+        self.passing: list[Storage] = []
+        self.masks = self.tables if checkpointed else self.passing
 
     def hidden_states(self, ids: Value) -> Value:
         """Record embedding, blocks and final norm."""
@@ -98,22 +115,21 @@ class _Step:
             self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
         embedded = self._embedded(ids)
         x = embedded.x
-        run.table_dtype = x.dtype
+        run.table_dtype = model.rotary_dtype or x.dtype
         self._keep(embedded)
-        self._make_tables()
+        self._make_tables(x.dtype)
         tape.hook(self._drop_tables)
         count = model.num_hidden_layers
         first = x.storage if embedded.named else None
         retained = tape.alias(x) if count == 1 and embedded.named else None
         mark = tape.ledger.mark()
-        for index, (block, times) in enumerate(model.blocks):
-            x = self._repeated(block, times, f"{index}.", x)
+        for index, (members, times) in enumerate(model.runs()):
+            x = self._periods(members, times, f"{index}.", x)
         if first is not None and retained is None:
             tape.revive(mark, first)
         y = run.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
         tape.free(x, *embedded.names, *embedded.passed)
-        if self.mask is not None and not self.checkpointed:
-            tape.release(self.mask)
+        tape.release(*self.passing)
         if first is not None:
             tape.release(first)
         return y
@@ -131,6 +147,8 @@ class _Step:
         tape, model, run = self.tape, self.model, self.run
         hidden = model.spec.hidden_size
         tokens = embedding(tape, run.parameter(model.embedding), ids, run.extent.tokens(model.embedding.shape[1]))
+        if model.scales_embedding:
+            tokens = chain(tape, tokens, multiply_scalar)
         if self.checkpointed and run.lora is not None:
             tape.require_grad(tokens)  # PEFT's enable_input_require_grads, or checkpointed blocks would have no graph
         if model.embed is not None:
@@ -146,27 +164,53 @@ class _Step:
         x = chain(tape, x, lambda t, value: dropout(t, value, model.spec.embedding_dropout))
         return Embedded(x=x, names=(tokens, placed), passed=(positions,))
 
-    def _make_tables(self) -> None:
-        """Make the rotary tables and the mask that every layer shares."""
+    def _make_tables(self, hidden: DType) -> None:
+        """Make the rotary tables and the masks that layers share: additive ones in ``hidden`` when eager, else booleans."""
         tape, run, model = self.tape, self.run, self.model
+        lasting = self.tables if model.layers_keep_tables or self.checkpointed else self.passing
         for elements in model.rotary_tables:
             size = run.extent.positions(elements * run.table_dtype.bytes_per_element)
-            self.tables.append(tape.allocate(Category.ACTIVATIONS, size))
-        if run.attention is Attention.EAGER:
-            mask = run.extent.mask(run.table_dtype.bytes_per_element)
-            self.mask = tape.allocate(Category.ACTIVATIONS, mask)
+            lasting.append(tape.allocate(Category.ACTIVATIONS, size))
+        for window in model.masks:
+            extent = run.reach(window)
+            if run.attention is Attention.EAGER:
+                self.masks.append(tape.allocate(Category.ACTIVATIONS, extent.mask(hidden.bytes_per_element)))
+            elif run.masked(window):
+                size = extent.mask(1) if run.padded else extent.shared_mask(1)
+                self.masks.append(tape.allocate(Category.ACTIVATIONS, size))
+
+    def _periods(self, members: tuple[tuple[BlockModule, int], ...], times: int, scope: str, x: Value) -> Value:
+        """Record periods of layers of several kinds; the first and the last one apart for the reasons that blocks have."""
+        if len(members) == 1:
+            ((block, count),) = members
+            return self._repeated(block, count * times, scope, x)
+
+        def period(name: str) -> Callable[[Value], Value]:
+            def run_members(value: Value) -> Value:
+                for index, (block, count) in enumerate(members):
+                    value = self._repeated(block, count, f"{scope}{name}{index}.", value)
+                return value
+
+            return run_members
+
+        for part, count in enumerate(self._apart(times, x)):
+            x = self.tape.repeat(count, period(f"{part}."), x)
+        return x
 
     def _repeated(self, block: BlockModule, times: int, scope: str, x: Value) -> Value:
         """Record equal blocks as one; those that differ in what they keep are recorded apart, with weights of their own.
 
         The first one keeps less when its input has no gradient; with sharded units nothing is reduced before the last one.
         """
-        apart_first = times > 1 and self.tape.records and not x.requires_grad
-        apart_last = times - apart_first > 1 and self.units is not None
-        counts = [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
-        for part, count in enumerate(counts):
+        for part, count in enumerate(self._apart(times, x)):
             x = self.tape.repeat(count, self._runner(block, f"{scope}{part}."), x)
         return x
+
+    def _apart(self, times: int, x: Value) -> list[int]:
+        leaf = self.run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
+        apart_first = times > 1 and self.tape.records and (leaf or not x.requires_grad)
+        apart_last = times - apart_first > 1 and self.units is not None
+        return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
 
     def _runner(self, block: BlockModule, scope: str) -> Callable[[Value], Value]:
         tape, units = self.tape, self.units
@@ -202,7 +246,7 @@ class _Step:
         if model.finish_logits is not None:
             logits = model.finish_logits(run, logits)
         upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
-        labels, padded = _labels(tape)
+        labels, padded = shifted_labels(tape)
         loss = cross_entropy(tape, upcast, Value(labels, vocab, DType.FP32))
         tape.free(upcast, hidden)
         tape.release(labels, padded)
@@ -224,39 +268,3 @@ class _Step:
 
     def _drop_tables(self) -> None:
         self.tape.release(*self.tables)
-        if self.mask is not None and self.checkpointed:
-            self.tape.release(self.mask)
-
-
-def _labels(tape: Tape) -> tuple[Storage, Storage]:
-    """Return the shifted labels and the padded ones that they were cut from: one storage for a single sequence."""
-    shifted = sizes.add(sizes.per_token(INDEX_BYTES), sizes.per_sequence(INDEX_BYTES))
-    padded = sizes.subtract(sizes.per_token(INDEX_BYTES), sizes.per_position(INDEX_BYTES))
-    return tape.allocate(Category.ACTIVATIONS, shifted), tape.allocate(Category.ACTIVATIONS, padded)
-
-
-def cross_entropy(tape: Tape, logits: Value, labels: Value) -> Value:
-    """Return the mean loss: log-softmax keeps its output, the negative log-likelihood its labels.
-
-    After the gradient of the log-softmax is made, the rest of backward begins.
-    """
-    one = sizes.constant(1)
-
-    def log_softmax_backward(_: Storage) -> None:
-        tape.send(logits, tape.allocate(Category.LOGITS, sizes.scale(logits.numel, 4)))
-        tape.ledger.enter(Section.BACKWARD)
-
-    def nll_backward(_: Storage) -> None:
-        tape.send(probabilities, tape.allocate(Category.LOGITS, sizes.scale(logits.numel, 4)))
-
-    probabilities = tape.emit(
-        logits.numel,
-        DType.FP32,
-        inputs=(logits,),
-        saves_output=True,
-        category=Category.LOGITS,
-        backward=log_softmax_backward,
-    )
-    loss = tape.emit(one, DType.FP32, inputs=(probabilities,), saves=(probabilities, labels), backward=nll_backward)
-    tape.free(probabilities)
-    return loss

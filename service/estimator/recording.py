@@ -1,7 +1,7 @@
 """What a module sees while it is recorded: the tape, its weights, the adapters, and how large a token is."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.dtypes import DType
 from service.estimator.modules.weights import Linear, Norm, Weight
@@ -10,10 +10,26 @@ from service.estimator.tape.elementwise import add, cast, chain, multiply_scalar
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Parameter, Value, bytes_of
-from service.estimator.tape.norms import layer_norm, rms_norm
+from service.estimator.tape.norms import (
+    bare_norm,
+    centred_norm,
+    layer_norm,
+    layer_norm_plus_one,
+    rms_norm,
+    rms_norm_all_fp32,
+    rms_norm_plus_one,
+)
 from service.estimator.tape.products import linear
 from service.estimator.tape.sizes import Size
 from service.estimator.workload import Attention, Cache, Lora
+
+_SCALED_NORMS = {
+    "rms": rms_norm,
+    "rms_all_fp32": rms_norm_all_fp32,
+    "rms_plus_one": rms_norm_plus_one,
+    "centred": centred_norm,
+}
+"""Norms with one weight, by the style that a module gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +40,22 @@ class Extent:
     """
 
     decoding: bool = False
+    window: int | None = None
+    """Tokens that each query reads at most, when that is less than there are."""
 
     def tokens(self, count: int) -> Size:
         """Return ``count`` elements per token that is processed."""
         return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
 
     def cached(self, count: int) -> Size:
-        """Return ``count`` elements per token that is attended to."""
+        """Return ``count`` elements per token that is stored: beside the processed ones, a window's worth at most."""
+        if self.decoding and self.window is not None:
+            return sizes.per_sequence(count * self.window)
         return sizes.per_token(count)
 
     def scores(self, count: int) -> Size:
         """Return ``count`` elements per query and key."""
-        return sizes.per_token(count) if self.decoding else sizes.per_score(count)
+        return self.cached(count) if self.decoding else sizes.per_score(count)
 
     def positions(self, count: int) -> Size:
         """Return ``count`` elements per position that is processed."""
@@ -43,7 +63,13 @@ class Extent:
 
     def mask(self, count: int) -> Size:
         """Return ``count`` elements per query position and key position of each sequence."""
-        return sizes.per_token(count) if self.decoding else sizes.per_score(count)
+        return self.scores(count)
+
+    def shared_mask(self, count: int) -> Size:
+        """Return ``count`` elements per query position and key position, for all sequences together."""
+        if self.decoding:
+            return sizes.constant(count * self.window) if self.window is not None else sizes.per_position(count)
+        return sizes.per_mask_element(count)
 
 
 class Recording:
@@ -58,6 +84,8 @@ class Recording:
         self.extent = Extent()
         self.table_dtype = dtype
         self.cache: Cache | None = None
+        self.padded = False
+        self.window_reached = False
         self.trains_all = trains_all
         self._parameters: dict[str, Parameter] = {}
 
@@ -74,11 +102,23 @@ class Recording:
 
     def norm(self, norm: Norm, x: Value, scope: str, rows: Size | None = None) -> Value:
         """Return ``x`` normalised over rows (one per token unless given)."""
-        weight, *bias = self.parameters(norm.weights(), scope)
         rows = self.extent.tokens(1) if rows is None else rows
-        if norm.style == "rms":
-            return rms_norm(self.tape, x, weight, rows)
-        return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
+        if norm.style == "bare":
+            return bare_norm(self.tape, x, rows)
+        weight, *bias = self.parameters(norm.weights(), scope)
+        if norm.style == "layer_plus_one":
+            return layer_norm_plus_one(self.tape, x, weight, bias[0], rows)
+        if norm.style == "layer":
+            return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
+        return _SCALED_NORMS[norm.style](self.tape, x, weight, rows)
+
+    def masked(self, window: int | None) -> bool:
+        """Tell whether attention gets a mask beyond the causal one: of padding, or of a window that the sequence fills."""
+        return self.padded or (window is not None and self.window_reached)
+
+    def reach(self, window: int | None) -> Extent:
+        """Return the extent of a layer: with its window when there are more tokens than it reads."""
+        return replace(self.extent, window=window) if window is not None and self.window_reached else self.extent
 
     def linear(self, layer: Linear, x: Value, scope: str, *, category: Category = Category.ACTIVATIONS) -> Value:
         """Return the layer's output, with its adapter's share when it is a target."""
@@ -116,14 +156,14 @@ class Recording:
         tape.free(summed, source)
         return adapted
 
-    def cached(self, key: Value, value: Value, elements: int) -> tuple[Value, Value]:
+    def cached(self, key: Value, value: Value, elements: int, window: int | None = None) -> tuple[Value, Value]:
         """Return key and value as attention reads them: through the cache when there is one, ``elements`` per token each.
 
         A dynamic cache concatenates: a new tensor each time, the old one dropped once the new one is there.
         """
         if self.cache is None:
             return key, value
-        numel = self.extent.cached(elements)
+        numel = self.reach(window).cached(elements)
         joined = [self._joined(part, numel) for part in (key, value)]
         self.tape.free(key, value)
         return joined[0], joined[1]

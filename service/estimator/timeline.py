@@ -52,8 +52,9 @@ class Timeline:
         return max(self.moments, key=lambda moment: moment.allocated_bytes)
 
 
-def training_pass(workload: TrainWorkload, layout: Layout) -> TrainingPass:
-    """Return the part of a workload that decides which tensors a micro batch makes."""
+def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) -> TrainingPass:
+    """Return the part of a workload that decides which tensors a micro batch of a model makes."""
+    window = model.spec.sliding_window
     precision = workload.precision
     in_main_buffer = precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
     return TrainingPass(
@@ -66,6 +67,8 @@ def training_pass(workload: TrainWorkload, layout: Layout) -> TrainingPass:
         keeps_logits=workload.keeps_logits,
         accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer,
         gathering=gathering(precision, layout),
+        padded=workload.padding_mask,
+        window_reached=window is not None and workload.sequence_length >= window,
     )
 
 
@@ -75,7 +78,7 @@ def train_timeline(
     """Return the timeline of one rank in the steady state."""
     trained = trained_parameters(model, workload)
     states = train_states(model, workload, trained, layout)
-    highs = record(model, training_pass(workload, layout))
+    highs = record(model, training_pass(model, workload, layout))
     walk = _Walk(model, workload, layout, states, trained)
     sections = {section: walk.highest(points) for section, points in highs.items()}
     moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]

@@ -2,9 +2,15 @@
 
 from collections.abc import Mapping
 
-from service.estimator.errors import InvalidConfigError
+from service.estimator.errors import InvalidConfigError, NotModelledError
 
 Config = Mapping[str, object]
+
+
+def aliased(config: Config, **names: str) -> Config:
+    """Return the config with fields under transformers' names too: ``new="old"`` stands in where ``new`` is absent."""
+    found = {new: config[old] for new, old in names.items() if new not in config and old in config}
+    return {**config, **found}
 
 
 def integer(config: Config, name: str, default: int | None = None) -> int:
@@ -58,3 +64,29 @@ def head_dim(config: Config, hidden_size: int, num_heads: int) -> int:
         message = f"hidden_size {hidden_size} is not divisible by num_attention_heads {num_heads} and head_dim is not given"
         raise InvalidConfigError(message, field="num_attention_heads")
     return hidden_size // num_heads
+
+
+def rotary_dim(config: Config, dim: int, default: float) -> int:
+    """Return the rotated elements of a head of ``dim``: its partial rotary factor stands in either form of the rope fields."""
+    places = [config.get("rope_parameters"), config.get("rope_scaling"), config]
+    given = [place.get("partial_rotary_factor") for place in places if isinstance(place, Mapping)]
+    factor = next((value for value in given if value is not None), default)
+    return int(dim * number({"partial_rotary_factor": factor}, "partial_rotary_factor", default))
+
+
+def layer_kinds(config: Config, default: str, letters: Mapping[str, str]) -> str:
+    """Return a letter per layer of ``layer_types``, or ``default`` when the config does not list them."""
+    types = config.get("layer_types")
+    if types is None:
+        return default
+    if not isinstance(types, list) or any(name not in letters for name in types):
+        message = f"config field 'layer_types' must be a list of {', '.join(sorted(letters))}"
+        raise InvalidConfigError(message, field="layer_types")
+    return "".join(letters[name] for name in types)
+
+
+def refuse(config: Config, name: str, *, modelled: str) -> None:
+    """Raise NotModelledError when a switch is set that has no term yet."""
+    if config.get(name):
+        what = f"{name} {config[name]!r} of model_type {config.get('model_type')!r}"
+        raise NotModelledError(what, field=name, modelled=[modelled])

@@ -1,6 +1,6 @@
 """Queries that meet keys: which kernel runs, and what it reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.dtypes import DType
 from service.estimator.recording import Recording
@@ -19,6 +19,8 @@ class Scoring:
     num_heads: int
     num_kv_heads: int
     upcast: bool = True
+    softcap: bool = False
+    sliding_window: int | None = None
     dropout: float = 0.0
     head_major: bool = False
     """Whether the query lies head after head, as a concatenation of a rotated and a passed part does."""
@@ -26,17 +28,10 @@ class Scoring:
 
 def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
     """Return what queries read, by the kernel that the question asks for or CUDA would choose; the parts stay."""
-    tape = run.tape
-    heads = Heads(
-        num_heads=how.num_heads,
-        num_kv_heads=how.num_kv_heads,
-        rows=run.extent.tokens(how.num_heads),
-        scores=run.extent.scores(how.num_heads),
-        dropout=how.dropout,
-        head_major=how.head_major,
-    )
+    tape, masked = run.tape, run.masked(how.sliding_window)
+    heads = heads_of(run, how)
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
-    kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped)
+    kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked)
     if kernel is Kernel.EAGER:
         mixed = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
     elif kernel is Kernel.MATH:
@@ -50,11 +45,40 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
     return mixed
 
 
-def choose_kernel(asked: Kernel, dtype: DType, *, grouped: bool) -> Kernel:
-    """Return the kernel that CUDA's SDPA takes for causal attention without a mask.
+def attend_masked(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
+    """Return attention under a boolean mask, for which flash has no kernel: SDPA makes a bias of it, anew for each layer."""
+    if run.attention in {Kernel.EAGER, Kernel.MATH}:
+        return attend(run, query, key, value, how)
+    tape, heads = run.tape, replace(heads_of(run, how), bias=run.extent.mask(1))
+    q, k, v = (autocast_input(tape, part) for part in (query, key, value))
+    mixed = kernels.efficient(tape, q, k, v, heads)
+    tape.free(q, k, v)
+    return mixed
 
-    Flash needs a 16-bit dtype; the memory-efficient kernel cannot group heads, which leaves the math kernel.
+
+def heads_of(run: Recording, how: Scoring) -> Heads:
+    """Return the sizes of an attention in this pass."""
+    extent = run.reach(how.sliding_window)
+    return Heads(
+        num_heads=how.num_heads,
+        num_kv_heads=how.num_kv_heads,
+        rows=run.extent.tokens(how.num_heads),
+        scores=extent.scores(how.num_heads),
+        bias=extent.mask(1) if run.masked(how.sliding_window) else None,
+        softcap=how.softcap,
+        dropout=how.dropout,
+        head_major=how.head_major,
+    )
+
+
+def choose_kernel(asked: Kernel, dtype: DType, *, grouped: bool, masked: bool = False) -> Kernel:
+    """Return the kernel that CUDA's SDPA takes for causal attention.
+
+    Flash needs a 16-bit dtype and takes no mask; the memory-efficient kernel cannot group heads, which leaves the math kernel
+    unless there is a mask: then transformers repeats keys and values itself.
     """
+    if masked and asked in {Kernel.SDPA, Kernel.FLASH}:
+        return Kernel.EFFICIENT
     if asked is not Kernel.SDPA:
         return asked
     if dtype is not DType.FP32:

@@ -53,6 +53,7 @@ class Attention:
             num_kv_heads=self.num_kv_heads,
             upcast=self.upcast_softmax,
             dropout=self.dropout,
+            sliding_window=self.sliding_window,
             head_major=self.rotary and 0 < self.rotary_dim < self.head_dim,
         )
 
@@ -67,7 +68,7 @@ class Attention:
         query, key, value = self._projected(run, x, scope)
         if self.rotary:
             query, key = self._rotated(run, query, key)
-        key, value = run.cached(key, value, self.num_kv_heads * self.head_dim)
+        key, value = run.cached(key, value, self.num_kv_heads * self.head_dim, self.sliding_window)
         mixed = attend(run, query, key, value, self.scoring)
         result = run.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value)

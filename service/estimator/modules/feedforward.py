@@ -5,9 +5,25 @@ from dataclasses import dataclass
 
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import chain, dropout, from_input, from_output, gelu_tanh_composed, multiply, silu
+from service.estimator.tape.elementwise import (
+    chain,
+    dropout,
+    from_input,
+    from_output,
+    gelu_tanh_composed,
+    multiply,
+    power,
+    silu,
+)
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.products import split
+
+
+def relu_squared(tape: Tape, x: Value) -> Value:
+    """Return ``relu(x) ** 2`` (transformers' ReLUSquaredActivation)."""
+    return chain(tape, from_output(tape, x), power)
+
 
 ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
     "silu": silu,
@@ -15,6 +31,7 @@ ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
     "gelu_new": gelu_tanh_composed,
     "gelu_pytorch_tanh": from_input,
     "relu": from_output,
+    "relu2": relu_squared,
 }
 """Activation functions by the name that a config gives them."""
 
@@ -50,6 +67,40 @@ class GatedFeedForward:
         product = multiply(tape, gated, up)
         tape.free(gated, up)
         return chain(tape, product, lambda _, value: run.linear(self.down, value, scope))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedGatedFeedForward:
+    """``down(up * act(gate))`` with gate and up out of one layer: both are halves of its output (phi3, glm)."""
+
+    gate_up: Linear
+    down: Linear
+    activation: str
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.gate_up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.numel for weight in self.weights())
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller, the gate keeps its name until the end."""
+        tape, half = run.tape, run.extent.tokens(self.down.in_features)
+        gate, up = split(tape, run.linear(self.gate_up, x, scope), (half, half))
+        activated = ACTIVATIONS[self.activation](tape, gate)
+        product = multiply(tape, up, activated)
+        tape.free(activated, up)
+        result = run.linear(self.down, product, scope)
+        tape.free(product, gate)
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """A normalisation over ``size`` features: ``rms`` or ``layer``."""
+    """A normalisation over ``size`` features; the styles are those of ``recording.py``, ``bare`` has no weight."""
 
     name: str
     style: str
@@ -56,6 +56,8 @@ class Norm:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the scale and the shift."""
+        if self.style == "bare":
+            return
         yield Weight(f"{self.name}.weight", "norm", (self.size,))
         if self.bias:
             yield Weight(f"{self.name}.bias", "norm", (self.size,))

@@ -180,8 +180,12 @@ def chain(tape: Tape, x: Value, operation: Callable[[Tape, Value], Value]) -> Va
     return y
 
 
-def rotate(tape: Tape, x: Value, table: DType) -> Value:
-    """Return ``x * cos + rotate_half(x) * sin``: tables in ``table`` without gradients, so ``x`` itself is not kept."""
+def rotate(tape: Tape, x: Value, table: DType, tables: tuple[Value, ...] = ()) -> Value:
+    """Return ``x * cos + rotate_half(x) * sin``: tables in ``table`` without gradients, so ``x`` itself is not kept.
+
+    ``tables`` are a layer's own cosine and sine, which its products keep; shared ones live outside of the layers.
+    """
+    cosine, sine = tables[:1], tables[1:]
 
     def rotated(grad: Storage) -> None:
         negated = tape.allocate(Category.TEMPORARIES, _half(grad.size))
@@ -190,24 +194,24 @@ def rotate(tape: Tape, x: Value, table: DType) -> Value:
         tape.send(x, second)
         tape.send(x, tape.scratch(x.numel, x.dtype))
 
-    left = times_table(tape, x, table)
+    left = times_table(tape, x, table, cosine)
     negated = tape.allocate(Category.ACTIVATIONS, _half(bytes_of(x.numel, x.dtype)))
     turned = tape.emit(x.numel, x.dtype, inputs=(x,), backward=rotated)
     tape.release(negated)
-    right = chain(tape, turned, lambda t, value: times_table(t, value, table))
+    right = chain(tape, turned, lambda t, value: times_table(t, value, table, sine))
     y = add(tape, left, right)
     tape.free(left, right)
     return y
 
 
-def times_table(tape: Tape, x: Value, table: DType) -> Value:
-    """Return ``x`` times a tensor without gradient, in the wider of both dtypes."""
+def times_table(tape: Tape, x: Value, table: DType, kept: tuple[Value, ...] = ()) -> Value:
+    """Return ``x`` times a tensor without gradient, in the wider of both dtypes; ``kept`` is that tensor, if a layer makes it."""
     dtype = DType.FP32 if DType.FP32 in {x.dtype, table} else x.dtype
 
     def backward(_: Storage) -> None:
         _send_made(tape, x, tape.scratch(x.numel, dtype), x.numel)
 
-    return tape.emit(x.numel, dtype, inputs=(x,), backward=backward)
+    return tape.emit(x.numel, dtype, inputs=(x,), saves=kept, backward=backward)
 
 
 def _half(size: Size) -> Size:

@@ -185,9 +185,9 @@ class Tape:
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         """Run ``count`` equal blocks in a row, recording one; a block frees its input at its end."""
         start, mark, before = len(self.nodes), self.ledger.mark(), self.ledger.snapshot()
-        self.times = count
+        outer, self.times = self.times, self.times * count
         y = block(x)
-        self.times = 1
+        self.times = outer
         if count > 1:
             self.ledger.shift(mark, self.ledger.growth_since(before), count - 1)
         segment = Segment(count, self.nodes[start:])

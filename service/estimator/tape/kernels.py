@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout, multiply_scalar, softmax
+from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout, from_output, multiply_scalar, softmax
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, bytes_of
@@ -26,6 +26,9 @@ class Heads:
     num_kv_heads: int
     rows: Size
     scores: Size
+    bias: Size | None = None
+    """Elements of a mask that the scores get beside the causal one: SDPA makes it a bias in the query's dtype, each time."""
+    softcap: bool = False
     dropout: float = 0.0
     head_major: bool = False
     """Whether the query lies head after head: then flash's output does too, and is copied to lie token after token."""
@@ -60,7 +63,8 @@ def flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> V
 
 
 def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
-    """Return memory-efficient attention (key and value with as many heads as the query): keeps what flash keeps."""
+    """Return memory-efficient attention (key and value with as many heads as the query): keeps what flash keeps, and a bias."""
+    masks = _biases(tape, query, heads)
     lse = Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(heads.rows, 4)), heads.rows, DType.FP32)
 
     def backward(_: Storage) -> None:
@@ -70,10 +74,17 @@ def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) 
         for part, grad in zip((query, key, value), grads, strict=True):
             tape.send(part, grad)
 
-    saves = (query, key, value, lse)
+    saves = (query, key, value, lse, *masks)
     output = tape.emit(query.numel, query.dtype, inputs=(query, key, value), saves=saves, saves_output=True, backward=backward)
-    tape.free(lse)
+    tape.free(lse, *masks)
     return output
+
+
+def _biases(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
+    """Return the bias that SDPA makes of a boolean mask, when there is one."""
+    if heads.bias is None:
+        return ()
+    return (Value(tape.allocate(Category.ACTIVATIONS, bytes_of(heads.bias, query.dtype)), heads.bias, query.dtype),)
 
 
 def repeated(tape: Tape, x: Value, query: Value) -> Value:
@@ -83,7 +94,8 @@ def repeated(tape: Tape, x: Value, query: Value) -> Value:
 
 def apart(tape: Tape, x: Value) -> Value:
     """Return ``x`` as a batched product reads it: a part of a fused projection is copied out, as for any batch beyond one."""
-    is_part = x.storage is not None and x.storage.size != bytes_of(x.numel, x.dtype)
+    size = bytes_of(x.numel, x.dtype)
+    is_part = x.storage is not None and x.storage.size != size and sizes.covers(x.storage.size, size)
     return copy_of(tape, x) if is_part else tape.alias(x)
 
 
@@ -93,6 +105,8 @@ def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, u
     queries = apart(tape, query)
     weights = chain(tape, batched_product(tape, queries, keys, heads.scores), multiply_scalar)
     tape.free(queries)
+    if heads.softcap:
+        weights = chain(tape, chain(tape, chain(tape, weights, multiply_scalar), from_output), multiply_scalar)
     weights = chain(tape, weights, add_scalar)
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)

@@ -49,7 +49,7 @@ def _added_by_a_layer(model: Architecture, workload: TrainWorkload) -> dict[Cate
     """Return what the third layer adds to the live bytes at the end of forward, where the loss is made."""
 
     def live(depth: int) -> dict[Category, Size]:
-        highs = record_training(model.with_layers(depth), training_pass(workload, Layout()))
+        highs = record_training(model.with_layers(depth), training_pass(model, workload, Layout()))
         return dict(max(highs[Section.LOSS_FORWARD], key=lambda point: point.bytes[_PER_TOKEN]).live)
 
     three, two = live(3), live(2)
@@ -168,7 +168,7 @@ def test_the_loss_needs_twelve_bytes_per_logit(precision: str, keeps: bool, per_
     model = a_model()
     workload = a_training(precision=precision, keeps_logits=keeps)
 
-    highs = record_training(model, training_pass(workload, Layout()))[Section.LOSS_BACKWARD]
+    highs = record_training(model, training_pass(model, workload, Layout()))[Section.LOSS_BACKWARD]
 
     live = max((dict(point.live) for point in highs), key=lambda parts: parts[Category.LOGITS])
     assert live[Category.LOGITS] == sizes.per_token(per_logit * model.vocab_size)

@@ -1,0 +1,41 @@
+"""OLMo and OLMo 2: norms without weights before, or norms after each half; rotary tables in fp32.
+
+Field names and defaults are those of transformers 5.23 (``models/olmo*/configuration_olmo*.py``).
+"""
+
+from service.estimator.families.base import decoder
+from service.estimator.families.reading import Config, refuse
+from service.estimator.families.variants import VariantSpec, build_variant
+
+SPEC = VariantSpec
+build = build_variant
+
+_DEFAULTS = {
+    "vocab_size": 50304,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+}
+
+
+def olmo(config: Config) -> VariantSpec:
+    """Return an OLMo; clipped projections are refused."""
+    refuse(config, "clip_qkv", modelled="clip_qkv: null")
+    return decoder(config, _DEFAULTS, norm="bare", mlp_bias=False, rotation="downcast", fp32_tables=True)
+
+
+def olmo2(config: Config) -> VariantSpec:
+    """Return an OLMo 2: norms over the whole query and key."""
+    return decoder(
+        config,
+        _DEFAULTS,
+        norm="rms_all_fp32",
+        norms="after",
+        mlp_bias=False,
+        rotation="downcast",
+        fp32_tables=True,
+        query_key_norm_style="rms_all_fp32",
+        norms_whole_query=True,
+        norms_before_value=True,
+    )

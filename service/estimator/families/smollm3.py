@@ -1,0 +1,41 @@
+"""SmolLM 3: a llama in which each fourth layer has no positions.
+
+Field names and defaults are those of transformers 5.23 (``models/smollm3/configuration_smollm3.py``).
+"""
+
+from service.estimator.errors import InvalidConfigError
+from service.estimator.families.base import decoder
+from service.estimator.families.reading import Config, integer, refuse
+from service.estimator.families.variants import VariantSpec, build_variant
+
+SPEC = VariantSpec
+build = build_variant
+
+_DEFAULTS = {
+    "vocab_size": 128256,
+    "hidden_size": 2048,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 32768,
+    "tie_word_embeddings": True,
+}
+
+
+def smollm3(config: Config) -> VariantSpec:
+    """Return a SmolLM 3; windows are refused."""
+    refuse(config, "use_sliding_window", modelled="use_sliding_window: false")
+    return decoder(config, _DEFAULTS, layer_kinds=_kinds(config), mask_kinds="f")
+
+
+def _kinds(config: Config) -> str:
+    """Return the kind of each layer: ``no_rope_layers`` has a 1 for layers with positions."""
+    layers = integer(config, "num_hidden_layers", 36)
+    interval = integer(config, "no_rope_layer_interval", 4)
+    given = config.get("no_rope_layers")
+    rotary = [int(index % interval != 0) for index in range(1, layers + 1)] if given is None else given
+    if not isinstance(rotary, list) or any(value not in (0, 1) for value in rotary):
+        message = f"config field 'no_rope_layers' is {rotary!r}; it must be a list of 0 and 1"
+        raise InvalidConfigError(message, field="no_rope_layers")
+    return "".join("f" if value else "n" for value in rotary)
