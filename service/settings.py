@@ -26,6 +26,8 @@ class Settings:
     data_dir: Path = field(default_factory=lambda: default_data_dir({}))
     log_level: str = "info"
     log_format: str = "console"
+    access_log: bool = False
+    """One line per request; off, because logging each costs a third of the requests per second."""
     pool_size: int = 8
     """Connections per process; the knee of requests per second over pool size, as measured."""
     lease_s: float = 30.0
@@ -129,6 +131,13 @@ def _word(words: tuple[str, ...]) -> Callable[[str, str], str]:
     return parse
 
 
+def _flag(variable: str, text: str) -> bool:
+    words = {"1": True, "true": True, "0": False, "false": False}
+    if text.lower() not in words:
+        _refuse(variable, text, "true or false")
+    return words[text.lower()]
+
+
 def _text(_variable: str, text: str) -> str:
     return text
 
@@ -155,6 +164,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "data_dir": ("HEADROOM_DATA_DIR", _path),
     "log_level": ("HEADROOM_LOG_LEVEL", _word(LOG_LEVELS)),
     "log_format": ("HEADROOM_LOG_FORMAT", _word(LOG_FORMATS)),
+    "access_log": ("HEADROOM_ACCESS_LOG", _flag),
     "pool_size": ("HEADROOM_POOL_SIZE", _count),
     "lease_s": ("HEADROOM_LEASE_S", _seconds),
     "heartbeat_s": ("HEADROOM_HEARTBEAT_S", _seconds),

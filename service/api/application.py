@@ -33,4 +33,4 @@ def make_application(
         logging_config=None,
     )
     app.state.openapi = msgspec.json.encode(document(app, version=parts.version))
-    return Edge(app, parts.metrics)
+    return Edge(app, parts.metrics, access_log=parts.settings.access_log)

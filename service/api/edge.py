@@ -10,6 +10,9 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from service.api.metrics import Metrics
+from service.logs import logger
+
+log = logger(__name__)
 
 REQUEST_ID_HEADER = b"x-request-id"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -19,10 +22,11 @@ _UNROUTED = "unrouted"
 class Edge:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Wrap ``app`` and count in ``metrics``."""
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, access_log: bool = False) -> None:
+        """Wrap ``app``, count in ``metrics`` and, if asked, log a line for every request."""
         self._app = app
         self._metrics = metrics
+        self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -47,7 +51,17 @@ class Edge:
                 await self._app(scope, receive, answer)
         finally:
             route = scope.get("path_template") or _UNROUTED
-            self._metrics.observe(method, route, answer.status, perf_counter() - started)
+            seconds = perf_counter() - started
+            self._metrics.observe(method, route, answer.status, seconds)
+            if self._access_log:
+                log.info(
+                    "request.answered",
+                    method=method,
+                    path=scope["path"],
+                    status=answer.status,
+                    duration_ms=round(seconds * 1000, 3),
+                    request_id=request_id.decode(),
+                )
 
 
 class _Outgoing:

@@ -12,13 +12,23 @@ from service.api.operation import Operation, Reply
 from service.api.problems import MEDIA_TYPE
 from service.api.schemas.problem import Problem
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DESCRIPTION = (
     "GPU capacity planning: does it fit, how many GPUs, and what real probes measured. Memory is in bytes. Requests are strict "
     "at every level: an unknown field, a string where a number belongs or a float where an integer belongs is refused with "
     "the path and the nearest known name. Of duplicate keys in one JSON object the last one counts. Every refusal is a "
     "problem document (RFC 9457). HEAD is answered wherever GET is."
 )
+TAGS = {
+    "fit": "Does it fit, and why.",
+    "how-many": "How many GPUs.",
+    "models": "Stored models and the catalogue.",
+    "gpus": "The GPU catalogue.",
+    "clusters": "Inventories of GPUs.",
+    "measurements": "Probes on real devices.",
+    "calibrations": "What measurements taught.",
+    "workers": "Who measures.",
+    "operations": "Health, metrics, version.",
+}
 _REFERENCE = "#/components/schemas/{name}"
 _ALWAYS = (405, 500)
 _EXACTLY_ONE = ("InlineModel", "ModelSource")
@@ -35,7 +45,6 @@ def document(app: Litestar, *, version: str) -> Json:
         paths.setdefault(path, {})[method.lower()] = _operation(operation, schemas)
     return {
         "openapi": "3.1.0",
-        "jsonSchemaDialect": DIALECT,
         "info": {
             "title": "Headroom",
             "version": version,
@@ -43,7 +52,7 @@ def document(app: Litestar, *, version: str) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "This server"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for _, _, operation in found)],
+        "tags": [{"name": tag, "description": text} for tag, text in TAGS.items()],
         "paths": paths,
         "components": {"schemas": schemas.components},
     }

@@ -9,6 +9,7 @@ from litestar.params import FromPath
 from litestar.response.streaming import ASGIStreamingResponse
 from litestar.testing import TestClient
 from litestar.types import ASGIApp
+from structlog.testing import capture_logs
 
 from service.api.edge import Edge
 from service.api.metrics import Census, Metrics
@@ -69,6 +70,18 @@ def test_every_answer_has_a_request_id(sent: str | None, *, kept: bool) -> None:
     assert (first.headers["x-request-id"] == sent) is kept
     assert second.headers["x-request-id"]
     assert kept or first.headers["x-request-id"] != second.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("access_log", [True, False])
+def test_requests_are_logged_only_if_asked(*, access_log: bool) -> None:
+    """A line has the path, the status and the id, and never a header or a body."""
+    app = Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None)
+    with capture_logs() as lines, TestClient(Edge(app, metrics(), access_log=access_log)) as client:
+        client.get("/things/a", headers={"x-request-id": "abc", "authorization": "secret"})
+
+    logged = [line for line in lines if line["event"] == "request.answered"]
+    assert [(line["path"], line["status"], line["request_id"]) for line in logged] == [("/things/a", 200, "abc")] * access_log
+    assert "secret" not in str(logged)
 
 
 def test_requests_are_counted_by_route() -> None:

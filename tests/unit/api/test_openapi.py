@@ -76,7 +76,10 @@ def test_every_operation_is_described(document: Json) -> None:
     """Each has a summary that is a sentence and an id of its own."""
     ids = [operation["operationId"] for _, _, operation in operations(document)]
 
+    tags = {tag["name"] for tag in document["tags"]}
+
     assert len(ids) == len(set(ids))
+    assert {tag for _, _, operation in operations(document) for tag in operation["tags"]} == tags
     for path, method, operation in operations(document):
         assert method in METHODS
         assert operation["summary"].endswith("."), path
