@@ -6,6 +6,7 @@ from service.estimator.tape.elementwise import rotate
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Value
+from service.estimator.tape.products import integers
 from service.estimator.tape.sizes import Size
 
 
@@ -20,15 +21,18 @@ def narrow(tape: Tape, x: Value, numel: Size) -> Value:
 
 
 def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
-    """Return the parts in one tensor; each gets a view of its gradient."""
+    """Return the parts in one tensor, in the widest of their dtypes; each gets a view of its gradient, or a cast of it."""
 
     def backward(grad: Storage) -> None:
         for part in parts:
-            if part.requires_grad:
+            if part.requires_grad and part.dtype is dtype:
                 tape.send(part, tape.hold(grad), is_view=True)
+            elif part.requires_grad:
+                tape.send(part, tape.scratch(part.numel, part.dtype))
 
+    dtype = DType.FP32 if any(part.dtype is DType.FP32 for part in parts) else parts[0].dtype
     numel = sizes.total(part.numel for part in parts)
-    return tape.emit(numel, parts[0].dtype, inputs=parts, backward=backward)
+    return tape.emit(numel, dtype, inputs=parts, backward=backward)
 
 
 def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
@@ -40,3 +44,40 @@ def rotate_part(tape: Tape, x: Value, rotary: Size, table: DType) -> Value:
     y = concatenate(tape, (turned, passing))
     tape.free(turning, passing, turned)
     return y
+
+
+def indexed(tape: Tape, x: Value, numel: Size) -> Value:
+    """Return ``x[..., [i], :]``: a copy, since the index is a list; its gradient is put into zeros of the size of ``x``."""
+    index = integers(tape, sizes.constant(1))
+    y = tape.emit(numel, x.dtype, inputs=(x,), saves=(index,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    tape.free(index)
+    return y
+
+
+def add_in_place(tape: Tape, x: Value, other: Value) -> Value:
+    """Return ``x += other``: another name of the same tensor, whose gradient both get."""
+
+    def backward(grad: Storage) -> None:
+        for side in (x, other):
+            if side.requires_grad:
+                tape.send(side, tape.hold(grad))
+
+    y = Value(x.storage, x.numel, x.dtype)
+    tape.hold_value(y)
+    if tape.records and (x.requires_grad or other.requires_grad):
+        y.node = tape.append(Node([], backward))
+        y.requires_grad = True
+    return y
+
+
+def composed(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
+    """Return an autograd function that keeps its input; each direction holds so many tensors of its size at its worst."""
+
+    def run_backward(_: Storage) -> None:
+        inner = [tape.scratch(x.numel, x.dtype) for _ in range(backward)]
+        tape.release(*inner)
+        tape.send(x, tape.scratch(x.numel, x.dtype))
+
+    inner = [tape.scratch(x.numel, x.dtype) for _ in range(forward)]
+    tape.release(*inner)
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=run_backward)
