@@ -25,7 +25,12 @@ _BOUNDLESS = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 """The analytic answer is asked for bytes, not for a verdict."""
 
 
-def measure(request: ProbeRequest, say: Say) -> ProbeResult:
+def this_host(dtype: DType) -> Host:
+    """Return what this machine can bear: its free memory, and the speed of its products in ``dtype``."""
+    return Host(available_bytes=host.available_bytes(), flops_per_second=matrix_flops(dtype))
+
+
+def measure(request: ProbeRequest, say: Say, *, limits: Callable[[DType], Host] = this_host) -> ProbeResult:
     """Run the probes that a request needs and return what they found; raises Refusal."""
     if request.device is not ProbeDevice.CPU:
         message = f"this version measures on device cpu; {request.device.value} is not available yet"
@@ -34,8 +39,8 @@ def measure(request: ProbeRequest, say: Say) -> ProbeResult:
     analytic = _Analytic(question)
     subject = _subject(question, config)
     with fast_products():
-        speed = Host(available_bytes=host.available_bytes(), flops_per_second=matrix_flops(_compute_dtype(question.workload)))
-        plan = make_plan(question, speed, lambda point: max(analytic.instants(point).values()))
+        bearable = limits(_compute_dtype(question.workload))
+        plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
         sessions = _run(plan, subject, say)
     answer = _answer(plan, sessions, analytic.instants)
     return report(plan, sessions, answer, _difference(question, subject.kernel), kernel=subject.kernel)

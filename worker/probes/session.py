@@ -48,7 +48,6 @@ def run_point(subject: Subject, point: Point, *, tell: Tell) -> Session:
     gc.collect()
     with recording() as recorded:
         seconds = _run(subject, point, tell)
-        gc.collect()
         mark("end")
     tell("reading the allocations")
     return Session(

@@ -35,6 +35,7 @@ from service.jobs.contract import (
     task_of,
 )
 from worker.probes.measure import measure
+from worker.probes.plan import Host
 from worker.probes.refusal import Refusal
 
 pytestmark = [
@@ -144,6 +145,20 @@ def test_slices_answer_for_the_deep_model() -> None:
     assert (sliced.extrapolated, whole.extrapolated) == (True, False)
     assert by_name(sliced.instants) == pytest.approx(by_name(whole.instants), abs=64)
     assert sliced.steady_bytes == whole.steady_bytes
+
+
+def test_a_slow_host_still_answers_for_the_asked_tokens() -> None:
+    """Where only a few tokens can be run, the answer is the analytic one shifted by what was measured, and says so."""
+    slow = Host(available_bytes=2**40, flops_per_second=5e6)
+
+    result = measure(request(), lambda _line: None, limits=lambda _dtype: slow)
+
+    ran = {probe.micro_batch_size * probe.sequence_length for probe in result.probes}
+    assert result.extrapolated
+    assert len(ran) == 2
+    assert max(ran) < 128
+    assert any("of 2 x 64 tokens" in note for note in result.notes)
+    assert by_name(result.instants) == pytest.approx(by_name(measured().instants), rel=1e-3)
 
 
 def test_checkpointing_keeps_one_hidden_state_a_layer() -> None:
