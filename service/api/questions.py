@@ -16,7 +16,8 @@ from service.catalog.gpus import entries_named, resolve_gpu
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
-from service.estimator.errors import EstimatorError, NotModelledError
+from service.estimator.errors import EstimatorError
+from service.estimator.families.scaled import architecture_of_size
 from service.formats.quantities import parse_bytes
 from service.planner.space import DEFAULT_MAX_GPUS, SEARCHABLE, Limits, Question
 from service.usecases.fit import FitQuestion
@@ -111,8 +112,7 @@ def read_inline(reference: InlineModel) -> ResolvedModel:
     sent = only_one(reference, INLINE, "model")
     ((kind, value),) = sent.items()
     if kind == "num_parameters":
-        what = "a model of which only the number of parameters is known"
-        raise NotModelledError(what, field="model.num_parameters", modelled=["hf_config", "architecture", "a name"])
+        return ResolvedModel(architecture=architecture_of_size(value), hf_config=None)
     with fields_under(f"model.{kind}"):
         architecture = read_source(sent)
     return ResolvedModel(architecture=architecture, hf_config=value if kind == "hf_config" else None)

@@ -18,7 +18,7 @@ from service.api.schemas.workload import (
 )
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.layout import Layout, Sharding
+from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
 from service.estimator.precision import POLICIES, Precision
 from service.estimator.workload import (
     Attention,
@@ -89,11 +89,15 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
 
 def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
-    """Return the layout and a line for each default; a named stage means DeepSpeed unless somebody else is named."""
+    """Return the layout and a line for each default.
+
+    A named stage means DeepSpeed unless somebody else is named; FSDP2 shards everything, which is stage 3.
+    """
     request = LayoutRequest() if isinstance(request, UnsetType) else request
     _require_absent(request, _LAYOUT_ABSENT, "layout")
     _require_rest(request, {"shard_embeddings_separately": False}, "layout")
-    values, assumptions = _filled(request, LAYOUT_DEFAULTS, "layout")
+    fully = request.sharding is Sharding.FSDP2
+    values, assumptions = _filled(request, LAYOUT_DEFAULTS | ({"zero_stage": MAX_ZERO_STAGE} if fully else {}), "layout")
     if isinstance(request.sharding, UnsetType):
         values["sharding"] = Sharding.DDP if isinstance(request.zero_stage, UnsetType) else Sharding.DEEPSPEED
         assumptions.append(f"layout.sharding = {values['sharding']}")

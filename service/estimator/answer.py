@@ -56,7 +56,7 @@ def assemble(draft: Draft, *, corrections: Corrections | None) -> Estimate:
         stages=(Stage(0, allocated, draft.steady_bytes),),
         checkpoint=draft.checkpoint,
         serving=draft.serving,
-        warnings=draft.warnings,
+        warnings=(*draft.warnings, *_warnings(draft)),
         basis=corrections.basis if corrections is not None else "analytic",
         calibration=corrections.calibration if corrections is not None else None,
     )
@@ -71,6 +71,12 @@ def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interv
     if error is None:
         return Interval(allocated - allocated // 1000, allocated + allocated * ROUNDING_PER_MILLE // 1000)
     return Interval(allocated - round(allocated * error), allocated + round(allocated * error))
+
+
+def _warnings(draft: Draft) -> tuple[str, ...]:
+    if not draft.approximate:
+        return ()
+    return ("only the number of parameters is known: the shape is a stand-in of that size, and the interval says so",)
 
 
 def _base(draft: Draft, inside: Interval) -> Interval:

@@ -37,8 +37,8 @@ class PlanCache:
         return highs if highs is not None else self._keep(key, record_serving(model, how))
 
     def _keep(self, key: object, highs: Highs) -> Highs:
-        if len(self._plans) >= self._capacity:
-            self._plans.pop(next(iter(self._plans)), None)
+        for oldest in list(self._plans)[: len(self._plans) - self._capacity + 1]:
+            self._plans.pop(oldest, None)
         self._plans[key] = highs
         return highs
 
