@@ -111,7 +111,7 @@ def _training(options: Options, precision: Precision) -> TrainWorkload:
         activation_checkpointing=_checkpointing(options.get("checkpointing", False)),
         attention=_ATTENTION[options["attn"]],
         keeps_logits=options.get("keep_outputs", True),
-        padding_mask="padding_mask" in options,
+        padding_mask=options.get("padding_mask") == "padded",  # a mask of ones pads nothing, and transformers drops it
         gradient_clipping="max_grad_norm" in options,
         lora=lora,
     )

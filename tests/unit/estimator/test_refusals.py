@@ -57,7 +57,6 @@ def _refusal(
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
         ({"optimizer": "muon"}, "workload.optimizer", "adamw, adamw_fused"),
         ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload", "none"),
-        ({"padding_mask": True}, "workload.padding_mask", "false"),
         ({"method": Method.LORA, "lora": Lora(variant="dora")}, "workload.lora.variant", "lora, rslora"),
     ],
 )
@@ -98,23 +97,21 @@ def test_a_static_cache_of_a_sliding_window_is_refused() -> None:
     assert refusal.field == "workload.cache"
 
 
-@pytest.mark.parametrize(
-    "workload", [a_training(sequence_length=129), a_serving(prompt_tokens=100, output_tokens=29)], ids=["train", "serve"]
-)
-def test_a_sequence_beyond_the_window_is_refused(workload: TrainWorkload | ServeWorkload) -> None:
-    """Up to the window nothing slides; beyond it the flash kernel is lost and the cache is cut."""
-    refusal = _refusal(workload, model=a_model(sliding_window=128))
+def test_a_sequence_within_the_window_is_answered_as_without_one() -> None:
+    """Up to the window nothing slides."""
+    answer = estimate(a_model(sliding_window=128), a_training(sequence_length=127), layout=Layout(), device=a_device())
 
-    assert isinstance(refusal, NotModelledError)
-    assert refusal.field == "workload.sequence_length"
-    assert "up to 128 tokens" in refusal.message
+    assert answer == estimate(a_model(), a_training(sequence_length=127), layout=Layout(), device=a_device())
 
 
-def test_a_sequence_within_the_window_is_answered() -> None:
-    """The window's own length is within it."""
-    answer = estimate(a_model(sliding_window=128), a_training(sequence_length=128), layout=Layout(), device=a_device())
+def test_a_sequence_beyond_the_window_needs_a_mask() -> None:
+    """The flash kernel takes no mask, so that another one runs and the mask is there."""
+    windowed, plain = (
+        estimate(a_model(sliding_window=window), a_training(sequence_length=256), layout=Layout(), device=a_device())
+        for window in (128, None)
+    )
 
-    assert answer == estimate(a_model(), a_training(sequence_length=128), layout=Layout(), device=a_device())
+    assert windowed.phases[0].allocated_bytes > plain.phases[0].allocated_bytes
 
 
 def test_learned_positions_end_the_sequence() -> None:
