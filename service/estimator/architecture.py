@@ -139,6 +139,8 @@ class Architecture:
     """The sliding window, or None for none, of each mask that the model makes once for all of its layers."""
     buffer_bytes: int = 0
     """Bytes of non-trained buffers, such as rotary frequencies."""
+    buffer_elements: int = 0
+    """Elements of buffers in the dtype of the weights, such as the factor of scaled embeddings."""
     layer_buffer_bytes: tuple[int, ...] = ()
     """Of these, the bytes that belong to one layer of each kind of block, where any do."""
     finish_embedding: Finish | None = None
@@ -148,7 +150,11 @@ class Architecture:
     finish_hidden: Finish | None = None
     """What stands between the last hidden state, which stays with the caller, and the head."""
     shifts_labels: bool = True
-    """Whether the loss predicts the next token (in fp32), or the labels as they are (in the logits' dtype)."""
+    """Whether the loss predicts the next token, as a decoder's does, or the labels as they are, as an encoder's."""
+    upcasts_logits: bool = True
+    """Whether the loss is computed in fp32."""
+    outer_linears: tuple[Linear, ...] = ()
+    """Linear layers outside of the blocks that adapters can target."""
     finish_logits: Finish | None = None
     """What the model does to its logits before the loss; it drops them."""
     counts: ParameterCounts = field(init=False)
@@ -184,6 +190,10 @@ class Architecture:
     def weight_bytes(self, dtype: DType) -> int:
         """Return the bytes of all parameters in ``dtype``."""
         return self.counts.total * dtype.bytes_per_element
+
+    def buffer_bytes_in(self, dtype: DType) -> int:
+        """Return the bytes of all buffers beside weights in ``dtype``."""
+        return self.buffer_bytes + self.buffer_elements * dtype.bytes_per_element
 
     def weights(self) -> Iterator[tuple[Weight, int]]:
         """Yield every parameter tensor with how often it occurs; a tied head is the embedding."""

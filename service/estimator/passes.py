@@ -7,10 +7,10 @@ from service.estimator.architecture import Architecture, BlockModule, Embedded
 from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, cast, chain, dropout, multiply_scalar
+from service.estimator.tape.elementwise import add, chain, dropout, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section, Storage
-from service.estimator.tape.losses import cross_entropy, shifted_labels
+from service.estimator.tape.losses import plain_loss, shifted_loss
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import embedding, end_autocast, integers, linear
 from service.estimator.tape.sizes import Size
@@ -54,6 +54,8 @@ def record_training(model: Architecture, how: TrainingPass) -> Highs:
     units = Units(tape, how.gathering) if how.gathering is not None else None
     step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
     ids = integers(tape, sizes.per_token(1))
+    if how.padded:
+        integers(tape, sizes.per_token(1))  # the mask that comes with the batch lives as long as the ids do
     hidden = step.hidden_states(ids)
     loss = step.loss(hidden, keeps_logits=how.keeps_logits)
     end_autocast(tape)
@@ -71,9 +73,12 @@ class ServingPass:
     dtype: DType
     attention: Attention
     cache: Cache
-    prefill_window_reached: bool = False
+    prefill_window: int | None = None
+    """The sliding window when the prompt fills it, or when a static cache makes queries meet all of it."""
+    prefill_static: bool = False
+    """Whether a static cache has layers of a window that the prompt does not exceed."""
     decode_window: int | None = None
-    """The sliding window when more tokens than that are attended to in decode."""
+    """The sliding window when at least as many tokens are attended to in decode."""
 
 
 def record_serving(model: Architecture, how: ServingPass) -> Highs:
@@ -85,9 +90,9 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
     for section in (Section.PREFILL, Section.DECODE):
         tape = Tape(section, Mode.INFERENCE)
         run = Recording(tape, dtype=how.dtype, trains_all=False, attention=_kernel(model, how.attention), lora=None)
-        run.cache, run.extent = how.cache, Extent(decoding=section is Section.DECODE)
         decoding = section is Section.DECODE
-        run.window_reached = how.decode_window is not None if decoding else how.prefill_window_reached
+        run.cache, run.extent = how.cache, Extent(decoding=decoding, static=how.prefill_static and not decoding)
+        run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
         step = _Step(model, run)
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)
@@ -208,7 +213,8 @@ class _Step:
 
     def _apart(self, times: int, x: Value) -> list[int]:
         leaf = self.run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
-        apart_first = times > 1 and self.tape.records and (leaf or not x.requires_grad)
+        follows_another = self.units is not None  # and its gathered output gives way to that of a first one of these
+        apart_first = times > 1 and self.tape.records and (leaf or follows_another or not x.requires_grad)
         apart_last = times - apart_first > 1 and self.units is not None
         return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
 
@@ -238,18 +244,15 @@ class _Step:
         return logits
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record the head and the cross entropy over shifted labels, in fp32 (ForCausalLMLoss)."""
+        """Record the head and the cross entropy."""
         tape, model, run = self.tape, self.model, self.run
         vocab = run.extent.tokens(model.vocab_size)
         tape.ledger.enter(Section.LOSS_FORWARD)
         logits = self.logits_of(hidden, vocab)
         if model.finish_logits is not None:
             logits = model.finish_logits(run, logits)
-        upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
-        labels, padded = shifted_labels(tape)
-        loss = cross_entropy(tape, upcast, Value(labels, vocab, DType.FP32))
-        tape.free(upcast, hidden)
-        tape.release(labels, padded)
+        loss = shifted_loss(tape, logits) if model.shifts_labels else plain_loss(tape, logits, upcast=model.upcasts_logits)
+        tape.free(hidden)
         if keeps_logits:
             self.logits = logits
         else:

@@ -40,6 +40,8 @@ class Extent:
     """
 
     decoding: bool = False
+    static: bool = False
+    """Whether every query meets a whole window of a static cache."""
     window: int | None = None
     """Tokens that each query reads at most, when that is less than there are."""
 
@@ -49,12 +51,14 @@ class Extent:
 
     def cached(self, count: int) -> Size:
         """Return ``count`` elements per token that is stored: beside the processed ones, a window's worth at most."""
-        if self.decoding and self.window is not None:
+        if self.window is not None and (self.decoding or self.static):
             return sizes.per_sequence(count * self.window)
         return sizes.per_token(count)
 
     def scores(self, count: int) -> Size:
         """Return ``count`` elements per query and key."""
+        if self.static and self.window is not None:
+            return sizes.per_token(count * self.window)
         return self.cached(count) if self.decoding else sizes.per_score(count)
 
     def positions(self, count: int) -> Size:
@@ -67,6 +71,8 @@ class Extent:
 
     def shared_mask(self, count: int) -> Size:
         """Return ``count`` elements per query position and key position, for all sequences together."""
+        if self.static and self.window is not None:
+            return sizes.per_position(count * self.window)
         if self.decoding:
             return sizes.constant(count * self.window) if self.window is not None else sizes.per_position(count)
         return sizes.per_mask_element(count)
@@ -163,10 +169,22 @@ class Recording:
         """
         if self.cache is None:
             return key, value
-        numel = self.reach(window).cached(elements)
+        extent = self.reach(window)
+        passes_window = extent.window is not None and not extent.static and not extent.decoding
+        if self.cache is Cache.STATIC and passes_window:
+            return key, value  # a prompt beyond the window is read as it is, and its end copied into the cache
+        numel = extent.cached(elements)
         joined = [self._joined(part, numel) for part in (key, value)]
         self.tape.free(key, value)
         return joined[0], joined[1]
+
+    def cached_apart(self, *parts: Value) -> tuple[Value, ...]:
+        """Return values of different sizes as attention reads them, each through the cache when there is one."""
+        if self.cache is None:
+            return parts
+        joined = tuple(self._joined(part, _per_token(part.numel)) for part in parts)
+        self.tape.free(*parts)
+        return joined
 
     def _joined(self, part: Value, numel: Size) -> Value:
         """Return the part with what is cached already; the cache itself is counted once, whoever reads it."""
@@ -183,3 +201,8 @@ class Recording:
         if name not in self._parameters:
             self._parameters[name] = Parameter(name, numel, dtype, trainable=True)
         return self._parameters[name]
+
+
+def _per_token(numel: Size) -> Size:
+    """Return what is as large for every token as ``numel`` is for those that are processed."""
+    return sizes.per_token(numel[1] + numel[3])

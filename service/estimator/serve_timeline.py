@@ -6,6 +6,14 @@ from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.explain import serving_components
+from service.estimator.kv_cache import (
+    counter_bytes,
+    decoding_bytes,
+    held_bytes,
+    kv_bytes_per_token,
+    prefilled_bytes,
+    static_tokens,
+)
 from service.estimator.layout import Layout
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Instant, Serving
@@ -18,16 +26,13 @@ Recorder = Callable[[Architecture, ServingPass], Highs]
 
 def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, record: Recorder) -> Draft:
     """Return the answer of one replica."""
-    how = ServingPass(dtype=workload.weight_dtype, attention=workload.attention, cache=workload.cache)
-    highs = record(model, how)
-    weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes
-    cache = _cache_bytes(model, workload)
-    total = workload.prompt_tokens + workload.output_tokens
+    highs = record(model, serving_pass(model, workload))
+    weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes_in(workload.weight_dtype)
+    cache = held_bytes(model, workload)
     prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
-    decode = _parts(highs[Section.DECODE], workload.num_sequences, total)
-    decode["kv_cache"] = cache
-    if workload.cache is Cache.STATIC:
-        prefill["kv_cache"] = cache
+    counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
+    prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
+    decode = _decode(model, workload, highs[Section.DECODE])
     moments = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
     if workload.output_tokens:
         moments["decode"] = decode | {"weights": weights}
@@ -49,17 +54,33 @@ def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device
     )
 
 
-def kv_bytes_per_token(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes that all layers keep for one token: two tensors of the key/value heads each."""
-    elements = sum(block.cache_elements_per_token * count for block, count in model.blocks)
-    return elements * workload.kv_cache_dtype.bytes_per_element
+def serving_pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
+    """Return the part of a workload that decides which tensors prefill and decode of a model make."""
+    window, prompt = model.spec.sliding_window, workload.prompt_tokens
+    windowed = window is not None and prompt + workload.output_tokens >= window
+    static = window is not None and workload.cache is Cache.STATIC and static_tokens(workload) >= window >= prompt
+    return ServingPass(
+        dtype=workload.weight_dtype,
+        attention=workload.attention,
+        cache=workload.cache,
+        prefill_window=window if window is not None and (static or prompt >= window) else None,
+        prefill_static=static,
+        decode_window=window if windowed else None,
+    )
 
 
-def _cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    tokens = workload.prompt_tokens + workload.output_tokens
-    if workload.cache is Cache.STATIC and workload.max_model_len is not None:
-        tokens = max(tokens, workload.max_model_len)
-    return kv_bytes_per_token(model, workload) * workload.num_sequences * tokens
+def _decode(model: Architecture, workload: ServeWorkload, points: tuple[Point, ...]) -> dict[str, int]:
+    """Return the parts of the worse of two decode steps: the last one, or the first one after a prompt beyond the window.
+
+    The first one still holds the whole prompt in the layers with a window.
+    """
+    total = workload.prompt_tokens + workload.output_tokens
+    last = _parts(points, workload.num_sequences, total) | {"kv_cache": decoding_bytes(model, workload)}
+    window = model.spec.sliding_window
+    if window is None or workload.prompt_tokens < window:
+        return last
+    first = _parts(points, workload.num_sequences, workload.prompt_tokens + 1)
+    return max(last, first | {"kv_cache": prefilled_bytes(model, workload)}, key=lambda parts: sum(parts.values()))
 
 
 def _parts(points: tuple[Point, ...], num_sequences: int, tokens: int) -> dict[str, int]:

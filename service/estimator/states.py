@@ -103,10 +103,10 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
 
 def adapter_sizes(model: Architecture, lora: Lora) -> list[tuple[int, int]]:
     """Return (elements, count) of every adapter tensor: A is rank x in, B is out x rank."""
+    inner = [(layer, count) for block, count in model.blocks for layer in block.linears()]
     return [
         (lora.rank * features, count)
-        for block, count in model.blocks
-        for layer in block.linears()
+        for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears))
         if lora.targets is None or layer.target in lora.targets
         for features in (layer.in_features, layer.out_features)
     ]
@@ -127,7 +127,7 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     return TrainStates(
         weights=ceil_div(frozen_bytes + (trained.trained * width if full else 0), shards.weights),
         adapters=0 if full else ceil_div(trained.trained * width, shards.weights),
-        buffers=model.buffer_bytes,
+        buffers=model.buffer_bytes_in(precision.param_dtype),
         master_weights=_master_bytes(trained, shards) if full else 0,
         optimizer_states=_optimizer_bytes(trained, optimizer, shards),
         gradients=0 if in_main_buffer else gradients,

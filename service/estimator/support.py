@@ -39,6 +39,8 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
 
 def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
+    if not model.shifts_labels:
+        raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["training"])
     _only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
     _only(workload.quantization, "workload.quantization", (Quantization.NONE,))
     _only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))
@@ -46,8 +48,6 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     if workload.kv_cache_dtype is not workload.weight_dtype:
         what = f"kv_cache_dtype {workload.kv_cache_dtype.value} beside {workload.weight_dtype.value} weights"
         raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
-    if workload.cache is Cache.STATIC and model.spec.sliding_window is not None:
-        raise NotModelledError("a static cache of a sliding window", field="workload.cache", modelled=["dynamic"])
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
     _check_sequence(model, workload.prompt_tokens + workload.output_tokens)
@@ -74,6 +74,7 @@ def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
         what = "target_modules 'all-linear' of a model with stacked experts, which PEFT adapts as well"
         raise NotModelledError(what, field="workload.lora.target_modules", modelled=["names of linear layers"])
     known = {layer.target for block, _ in model.blocks for layer in block.linears()}
+    known |= {layer.target for layer in model.outer_linears}
     missing = [name for name in lora.targets or () if name not in known]
     if missing:
         message = f"target_modules names {missing[0]!r}; this model has {', '.join(sorted(known))}"
@@ -82,7 +83,7 @@ def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
 
 def _check_sequence(model: Architecture, tokens: int) -> None:
     spec = model.spec
-    if not spec.rotary and tokens > spec.max_position_embeddings:
+    if not spec.rotary and 0 < spec.max_position_embeddings < tokens:
         message = f"{tokens} tokens, but {spec.family} has learned positions for {spec.max_position_embeddings}"
         raise InvalidInputError(message, field="workload.sequence_length")
 

@@ -13,9 +13,6 @@ from service.estimator.families.variants import VariantSpec, build_variant
 SPEC = VariantSpec
 build = build_variant
 
-SCALE_BUFFER_BYTES = 4
-"""The embedding's factor is an fp32 buffer of one element."""
-
 _GEMMA = {
     "vocab_size": 256000,
     "hidden_size": 3072,
@@ -40,7 +37,6 @@ _COMMON = {
     "norm": "rms_plus_one",
     "mlp_bias": False,
     "scales_embedding": "inside",
-    "embedding_buffer_bytes": SCALE_BUFFER_BYTES,
 }
 
 

@@ -51,7 +51,6 @@ class VariantSpec(DecoderSpec):
     dropout_inside: bool = False
     """Whether dropout sits at the end of both halves, rather than between them and the residual."""
     num_rotary_tables: int = 2
-    embedding_buffer_bytes: int = 0
 
 
 def build_variant(spec: DecoderSpec) -> Architecture:
@@ -75,7 +74,8 @@ def build_variant(spec: DecoderSpec) -> Architecture:
         head=_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size, bias=spec.head_bias),
         rotary_tables=(rotary_dim,) * spec.num_rotary_tables,
         rotary_dtype=DType.FP32 if spec.fp32_tables else None,
-        buffer_bytes=spec.num_rotary_tables // 2 * rotary_buffer_bytes(rotary_dim) + spec.embedding_buffer_bytes,
+        buffer_bytes=spec.num_rotary_tables // 2 * rotary_buffer_bytes(rotary_dim),
+        buffer_elements=int(spec.scales_embedding == "inside"),
         layers_keep_tables=spec.rotation != "interleaved",
         only_eager=spec.softcap,
         masks=tuple(windows[kind] for kind in spec.mask_kinds or FULL),

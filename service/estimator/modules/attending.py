@@ -9,6 +9,7 @@ from service.estimator.tape.elementwise import chain
 from service.estimator.tape.kernels import Heads
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import autocast_input
+from service.estimator.tape.sizes import Size
 from service.estimator.workload import Attention as Kernel
 
 
@@ -22,8 +23,12 @@ class Scoring:
     softcap: bool = False
     sliding_window: int | None = None
     dropout: float = 0.0
+    causal: bool = True
+    casts_back: bool = True
     head_major: bool = False
     """Whether the query lies head after head, as a concatenation of a rotated and a passed part does."""
+    values: Size | None = None
+    """Elements that queries read in all, where a head's values are not as many as its keys."""
 
 
 def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
@@ -31,13 +36,14 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
     tape, masked = run.tape, run.masked(how.sliding_window)
     heads = heads_of(run, how)
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
-    kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked)
+    kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked or how.values is not None)
     if kernel is Kernel.EAGER:
         mixed = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
     elif kernel is Kernel.MATH:
         mixed = kernels.math(tape, q, k, v, heads)
     elif kernel is Kernel.EFFICIENT:
-        k, v = (chain(tape, part, lambda t, x: kernels.repeated(t, x, q)) for part in (k, v))
+        if not run.extent.decoding:  # a single query is packed by key/value head instead (transformers' pack_gqa)
+            k, v = (chain(tape, part, lambda t, x: kernels.repeated(t, x, heads)) for part in (k, v))
         mixed = kernels.efficient(tape, q, k, v, heads)
     else:
         mixed = kernels.flash(tape, q, k, v, heads)
@@ -67,15 +73,18 @@ def heads_of(run: Recording, how: Scoring) -> Heads:
         bias=extent.mask(1) if run.masked(how.sliding_window) else None,
         softcap=how.softcap,
         dropout=how.dropout,
+        causal=how.causal,
+        casts_back=how.casts_back,
         head_major=how.head_major,
+        values=how.values,
     )
 
 
 def choose_kernel(asked: Kernel, dtype: DType, *, grouped: bool, masked: bool = False) -> Kernel:
     """Return the kernel that CUDA's SDPA takes for causal attention.
 
-    Flash needs a 16-bit dtype and takes no mask; the memory-efficient kernel cannot group heads, which leaves the math kernel
-    unless there is a mask: then transformers repeats keys and values itself.
+    Flash needs a 16-bit dtype and takes no mask, nor heads with more keys than values; the memory-efficient kernel cannot
+    group heads, which leaves the math kernel unless there is a mask: then transformers repeats keys and values itself.
     """
     if masked and asked in {Kernel.SDPA, Kernel.FLASH}:
         return Kernel.EFFICIENT

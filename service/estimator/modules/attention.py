@@ -30,6 +30,8 @@ class Attention:
     key_norm: Norm | None = None
     upcast_softmax: bool = True
     dropout: float = 0.0
+    causal: bool = True
+    casts_back: bool = True
     output_dropout: float = 0.0
     sliding_window: int | None = None
 
@@ -53,6 +55,8 @@ class Attention:
             num_kv_heads=self.num_kv_heads,
             upcast=self.upcast_softmax,
             dropout=self.dropout,
+            causal=self.causal,
+            casts_back=self.casts_back,
             sliding_window=self.sliding_window,
             head_major=self.rotary and 0 < self.rotary_dim < self.head_dim,
         )

@@ -43,6 +43,11 @@ class Block:
         """Elements of key and value that a cache keeps for one token."""
         return self.attention.cache_elements_per_token
 
+    @property
+    def cache_window(self) -> int | None:
+        """Tokens that a cache of this layer keeps at most; None is all of them."""
+        return self.attention.sliding_window
+
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape

@@ -205,7 +205,7 @@ def rotate(tape: Tape, x: Value, table: DType, tables: tuple[Value, ...] = ()) -
 
 
 def times_table(tape: Tape, x: Value, table: DType, kept: tuple[Value, ...] = ()) -> Value:
-    """Return ``x`` times a tensor without gradient, in the wider of both dtypes; ``kept`` is that tensor, if a layer makes it."""
+    """Return ``x`` times a tensor without gradient, in the wider of both dtypes; ``kept`` is it, if a layer made it."""
     dtype = DType.FP32 if DType.FP32 in {x.dtype, table} else x.dtype
 
     def backward(_: Storage) -> None:

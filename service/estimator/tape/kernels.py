@@ -30,8 +30,13 @@ class Heads:
     """Elements of a mask that the scores get beside the causal one: SDPA makes it a bias in the query's dtype, each time."""
     softcap: bool = False
     dropout: float = 0.0
+    causal: bool = True
+    casts_back: bool = True
+    """Whether eager code casts probabilities back to the query's dtype before dropout; else autocast does, for the product."""
     head_major: bool = False
     """Whether the query lies head after head: then flash's output does too, and is copied to lie token after token."""
+    values: Size | None = None
+    """Elements of the output where a head's values are not as many as its keys; flash has no kernel for that."""
 
     @property
     def grouped(self) -> bool:
@@ -75,7 +80,9 @@ def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) 
             tape.send(part, grad)
 
     saves = (query, key, value, lse, *masks)
-    output = tape.emit(query.numel, query.dtype, inputs=(query, key, value), saves=saves, saves_output=True, backward=backward)
+    output = tape.emit(
+        heads.values or query.numel, query.dtype, inputs=(query, key, value), saves=saves, saves_output=True, backward=backward
+    )
     tape.free(lse, *masks)
     return output
 
@@ -87,9 +94,11 @@ def _biases(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
     return (Value(tape.allocate(Category.ACTIVATIONS, bytes_of(heads.bias, query.dtype)), heads.bias, query.dtype),)
 
 
-def repeated(tape: Tape, x: Value, query: Value) -> Value:
+def repeated(tape: Tape, x: Value, heads: Heads) -> Value:
     """Return key or value with as many heads as the query: the same tensor when it has them."""
-    return tape.alias(x) if x.numel == query.numel else copy_of(tape, x, numel=query.numel)
+    return (
+        copy_of(tape, x, numel=sizes.scale(x.numel, heads.num_heads // heads.num_kv_heads)) if heads.grouped else tape.alias(x)
+    )
 
 
 def apart(tape: Tape, x: Value) -> Value:
@@ -100,20 +109,22 @@ def apart(tape: Tape, x: Value) -> Value:
 
 
 def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> Value:
-    """Return attention as the model code writes it, a causal mask added; ``upcast`` computes the softmax in fp32."""
-    keys, values = (chain(tape, repeated(tape, part, query), apart) for part in (key, value))
+    """Return attention as the model code writes it, a mask added; ``upcast`` computes the softmax in fp32."""
+    keys, values = (chain(tape, repeated(tape, part, heads), apart) for part in (key, value))
     queries = apart(tape, query)
     weights = chain(tape, batched_product(tape, queries, keys, heads.scores), multiply_scalar)
     tape.free(queries)
     if heads.softcap:
         weights = chain(tape, chain(tape, chain(tape, weights, multiply_scalar), from_output), multiply_scalar)
-    weights = chain(tape, weights, add_scalar)
+    if heads.causal or heads.bias is not None:
+        weights = chain(tape, weights, add_scalar)
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)
     tape.free(weights)
-    weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype))
+    weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype) if heads.casts_back else t.alias(x))
     weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
-    mixed = batched_product(tape, weights, values, query.numel)
+    weights = chain(tape, weights, lambda t, x: cast(t, x, query.dtype))
+    mixed = batched_product(tape, weights, values, heads.values or query.numel)
     output = chain(tape, mixed, copy_of)
     tape.free(weights, keys, values)
     return output
@@ -127,14 +138,14 @@ def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Va
         if upcast
         else [tape.alias(p) for p in (query, key, value)]
     )
-    keys, values = repeated(tape, parts[1], parts[0]), repeated(tape, parts[2], parts[0])
+    keys, values = repeated(tape, parts[1], heads), repeated(tape, parts[2], heads)
     scaled_query = multiply_scalar(tape, parts[0])
     scaled_key = multiply_scalar(tape, keys)
     weights = batched_product(tape, scaled_query, scaled_key, heads.scores)
     tape.free(scaled_query, scaled_key)
     probabilities = chain(tape, chain(tape, weights, add_scalar), softmax)
     probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
-    mixed = batched_product(tape, probabilities, values, query.numel)
+    mixed = batched_product(tape, probabilities, values, heads.values or query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
     tape.free(probabilities, keys, values, *parts)
     return chain(tape, output, copy_of)

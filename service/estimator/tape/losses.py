@@ -2,15 +2,35 @@
 
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import cast
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.nodes import Value, bytes_of
 
 INDEX_BYTES = 8
 """Labels are 64-bit integers."""
 
 
-def shifted_labels(tape: Tape) -> tuple[Storage, Storage]:
+def shifted_loss(tape: Tape, logits: Value) -> Value:
+    """Return the loss of the next token, in fp32 (ForCausalLMLoss); the logits stay with the caller."""
+    upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
+    labels, padded = _shifted_labels(tape)
+    loss = cross_entropy(tape, upcast, Value(labels, logits.numel, DType.FP32))
+    tape.free(upcast)
+    tape.release(labels, padded)
+    return loss
+
+
+def plain_loss(tape: Tape, logits: Value, *, upcast: bool) -> Value:
+    """Return the loss of labels as they are; ``upcast`` says whether the model casts its logits to fp32 itself."""
+    source = cast(tape, logits, DType.FP32, category=Category.LOGITS) if upcast else tape.alias(logits)
+    labels = Value(tape.allocate(Category.ACTIVATIONS, sizes.ZERO), logits.numel, DType.FP32)
+    loss = cross_entropy(tape, source, labels)
+    tape.free(source, labels)
+    return loss
+
+
+def _shifted_labels(tape: Tape) -> tuple[Storage, Storage]:
     """Return the shifted labels and the padded ones that they were cut from: one storage for a single sequence."""
     shifted = sizes.add(sizes.per_token(INDEX_BYTES), sizes.per_sequence(INDEX_BYTES))
     padded = sizes.subtract(sizes.per_token(INDEX_BYTES), sizes.per_position(INDEX_BYTES))
@@ -18,27 +38,30 @@ def shifted_labels(tape: Tape) -> tuple[Storage, Storage]:
 
 
 def cross_entropy(tape: Tape, logits: Value, labels: Value) -> Value:
-    """Return the mean loss: log-softmax keeps its output, the negative log-likelihood its labels.
+    """Return the mean loss: log-softmax keeps its output, the negative log-likelihood its input and labels.
 
-    After the gradient of the log-softmax is made, the rest of backward begins.
+    Log-softmax runs in the dtype of the logits, autocast or not, since cross_entropy names that dtype; the likelihood is on
+    autocast's fp32 list. After the gradient of the log-softmax is made, the rest of backward begins.
     """
-    one = sizes.constant(1)
 
     def log_softmax_backward(_: Storage) -> None:
-        tape.send(logits, tape.allocate(Category.LOGITS, sizes.scale(logits.numel, 4)))
+        tape.send(logits, tape.allocate(Category.LOGITS, bytes_of(logits.numel, logits.dtype)))
         tape.ledger.enter(Section.BACKWARD)
 
     def nll_backward(_: Storage) -> None:
-        tape.send(probabilities, tape.allocate(Category.LOGITS, sizes.scale(logits.numel, 4)))
+        tape.send(source, tape.allocate(Category.LOGITS, bytes_of(source.numel, source.dtype)))
 
     probabilities = tape.emit(
         logits.numel,
-        DType.FP32,
+        logits.dtype,
         inputs=(logits,),
         saves_output=True,
         category=Category.LOGITS,
         backward=log_softmax_backward,
     )
-    loss = tape.emit(one, DType.FP32, inputs=(probabilities,), saves=(probabilities, labels), backward=nll_backward)
+    dtype = DType.FP32 if tape.autocast is not None else logits.dtype
+    source = cast(tape, probabilities, dtype, category=Category.LOGITS)
     tape.free(probabilities)
+    loss = tape.emit(sizes.constant(1), source.dtype, inputs=(source,), saves=(source, labels), backward=nll_backward)
+    tape.free(source)
     return loss

@@ -5,6 +5,7 @@ import pytest
 from service.estimator.corrections import Corrections, InstantCorrection
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.families.scaled import architecture_of_size
+from service.estimator.kv_cache import COUNTER_BYTES
 from service.estimator.layout import Layout, Sharding
 from service.estimator.result import Component, Estimate
 from service.estimator.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count, round_up
@@ -53,11 +54,12 @@ def test_the_cache_holds_two_tensors_of_every_token() -> None:
 
 @pytest.mark.parametrize(("max_model_len", "tokens"), [(None, 128), (64, 128), (1000, 1000)])
 def test_a_static_cache_is_as_long_as_it_was_made(max_model_len: int | None, tokens: int) -> None:
-    """It is there from prefill on, for the longest sequence that was announced."""
+    """It is there from prefill on, for the longest sequence that was announced, with a counter for each layer."""
+    num_layers = a_model().num_hidden_layers
     answer = _ask(a_serving(cache=Cache.STATIC, max_model_len=max_model_len))
 
     assert answer.serving is not None
-    assert answer.serving.kv_cache_bytes == 512 * 2 * tokens
+    assert answer.serving.kv_cache_bytes == 512 * 2 * tokens + COUNTER_BYTES * num_layers
     assert _instants(answer)["prefill"] > answer.serving.kv_cache_bytes
 
 

@@ -89,14 +89,6 @@ def test_serving_without_a_term_is_refused(changes: dict[str, Any], field: str, 
     assert f"modelled: {modelled}" in refusal.message
 
 
-def test_a_static_cache_of_a_sliding_window_is_refused() -> None:
-    """Its cache ends at the window and its kernel is another one."""
-    refusal = _refusal(a_serving(cache=Cache.STATIC), model=a_model(sliding_window=4096))
-
-    assert isinstance(refusal, NotModelledError)
-    assert refusal.field == "workload.cache"
-
-
 def test_a_sequence_within_the_window_is_answered_as_without_one() -> None:
     """Up to the window nothing slides."""
     answer = estimate(a_model(sliding_window=128), a_training(sequence_length=127), layout=Layout(), device=a_device())
