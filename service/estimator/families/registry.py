@@ -10,10 +10,12 @@ from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
 
 _FAMILIES = {
+    "bert": "bert",
     "bloom": "bloom",
     "cohere": "cohere",
     "cohere2": "cohere",
     "codegen": "gptj",
+    "distilbert": "bert",
     "falcon": "falcon",
     "gemma": "gemma",
     "gemma2": "gemma",
@@ -28,6 +30,7 @@ _FAMILIES = {
     "granitemoe": "moe",
     "llama": "llama",
     "mistral": "llama",
+    "modernbert": "modernbert",
     "mixtral": "moe",
     "nemotron": "nemotron",
     "olmo": "olmo",
@@ -40,6 +43,7 @@ _FAMILIES = {
     "qwen2_moe": "moe",
     "qwen3": "llama",
     "qwen3_moe": "moe",
+    "roberta": "bert",
     "smollm3": "smollm3",
     "stablelm": "stablelm",
     "starcoder2": "starcoder2",

@@ -186,6 +186,15 @@ def rotate(tape: Tape, x: Value, table: DType, tables: tuple[Value, ...] = ()) -
     ``tables`` are a layer's own cosine and sine, which its products keep; shared ones live outside of the layers.
     """
     cosine, sine = tables[:1], tables[1:]
+    left = times_table(tape, x, table, cosine)
+    right = chain(tape, rotate_half(tape, x), lambda t, value: times_table(t, value, table, sine))
+    y = add(tape, left, right)
+    tape.free(left, right)
+    return y
+
+
+def rotate_half(tape: Tape, x: Value) -> Value:
+    """Return the halves of each head swapped, one of them negated: two slices, put together anew."""
 
     def rotated(grad: Storage) -> None:
         negated = tape.allocate(Category.TEMPORARIES, _half(grad.size))
@@ -194,14 +203,10 @@ def rotate(tape: Tape, x: Value, table: DType, tables: tuple[Value, ...] = ()) -
         tape.send(x, second)
         tape.send(x, tape.scratch(x.numel, x.dtype))
 
-    left = times_table(tape, x, table, cosine)
     negated = tape.allocate(Category.ACTIVATIONS, _half(bytes_of(x.numel, x.dtype)))
     turned = tape.emit(x.numel, x.dtype, inputs=(x,), backward=rotated)
     tape.release(negated)
-    right = chain(tape, turned, lambda t, value: times_table(t, value, table, sine))
-    y = add(tape, left, right)
-    tape.free(left, right)
-    return y
+    return turned
 
 
 def times_table(tape: Tape, x: Value, table: DType, kept: tuple[Value, ...] = ()) -> Value:
