@@ -36,13 +36,6 @@ def decoder(config: Config, defaults: Mapping[str, object] = MappingProxyType({}
     return VariantSpec(**(values | switches))  # type: ignore[arg-type]  # checked field by field above
 
 
-def window(config: Config, default: int | None = None) -> int | None:
-    """Return the sliding window: null is none, an absent field the family's default."""
-    if "sliding_window" not in config:
-        return default
-    return integer(config, "sliding_window") if config["sliding_window"] is not None else None
-
-
 def uniform(sliding_window: int | None, layers: int) -> dict[str, object]:
     """Return the switches of a family of which every layer slides when there is a window."""
     kind = "s" if sliding_window is not None else "f"

@@ -3,8 +3,8 @@
 Field names and defaults are those of transformers 5.23 (``models/cohere*/configuration_cohere*.py``).
 """
 
-from service.estimator.families.base import LETTERS, decoder, window
-from service.estimator.families.reading import Config, flag, integer, layer_kinds
+from service.estimator.families.base import LETTERS, decoder
+from service.estimator.families.reading import Config, flag, integer, layer_kinds, window
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec

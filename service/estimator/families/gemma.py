@@ -6,8 +6,8 @@ Field names and defaults are those of transformers 5.23 (``models/gemma*/configu
 from collections.abc import Mapping
 
 from service.estimator.errors import InvalidConfigError
-from service.estimator.families.base import LETTERS, decoder, window
-from service.estimator.families.reading import Config, integer, layer_kinds, refuse, word
+from service.estimator.families.base import LETTERS, decoder
+from service.estimator.families.reading import Config, integer, layer_kinds, refuse, window, word
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec

@@ -1,11 +1,10 @@
-"""Llama and the families that differ from it by a switch: mistral, qwen2, qwen3.
+"""Llama, and mistral, which differs from it by a window.
 
 Field names and defaults are those of transformers 5.23 (``models/*/configuration_*.py``).
 """
 
 from service.estimator.architecture import DecoderSpec
-from service.estimator.errors import NotModelledError
-from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
+from service.estimator.families.reading import Config, flag, head_dim, integer, number, window, word
 
 
 def _base(config: Config, *, default_kv_heads: int | None = None, **switches: object) -> DecoderSpec:
@@ -35,28 +34,4 @@ def llama(config: Config) -> DecoderSpec:
 
 def mistral(config: Config) -> DecoderSpec:
     """Return a mistral: every layer slides when a window is given."""
-    return _base(config, default_kv_heads=8, sliding_window=_window(config))
-
-
-def qwen2(config: Config) -> DecoderSpec:
-    """Return a qwen2: biases on query, key and value."""
-    _refuse_sliding(config)
-    return _base(config, attention_bias=True)
-
-
-def qwen3(config: Config) -> DecoderSpec:
-    """Return a qwen3: norms on query and key, a head dimension of its own."""
-    _refuse_sliding(config)
-    bias = flag(config, "attention_bias", default=False)
-    dim = integer(config, "head_dim", 128)
-    return _base({**config, "head_dim": dim}, attention_bias=bias, attention_output_bias=bias, query_key_norm=True)
-
-
-def _window(config: Config) -> int | None:
-    return integer(config, "sliding_window") if config.get("sliding_window") is not None else None
-
-
-def _refuse_sliding(config: Config) -> None:
-    if flag(config, "use_sliding_window", default=False):
-        what = f"use_sliding_window in model_type {config.get('model_type')!r} (full and sliding layers mixed)"
-        raise NotModelledError(what, field="use_sliding_window", modelled=["use_sliding_window: false"])
+    return _base(config, default_kv_heads=8, sliding_window=window(config, 4096))

@@ -3,8 +3,8 @@
 Field names and defaults are those of transformers 5.23 (``models/phi*/configuration_phi*.py``).
 """
 
-from service.estimator.families.base import decoder, uniform, window
-from service.estimator.families.reading import Config, flag, head_dim, integer, number, rotary_dim
+from service.estimator.families.base import decoder, uniform
+from service.estimator.families.reading import Config, flag, head_dim, integer, number, rotary_dim, window
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec

@@ -90,3 +90,10 @@ def refuse(config: Config, name: str, *, modelled: str) -> None:
     if config.get(name):
         what = f"{name} {config[name]!r} of model_type {config.get('model_type')!r}"
         raise NotModelledError(what, field=name, modelled=[modelled])
+
+
+def window(config: Config, default: int | None = None) -> int | None:
+    """Return the sliding window: null is none, an absent field the family's default."""
+    if "sliding_window" not in config:
+        return default
+    return integer(config, "sliding_window") if config["sliding_window"] is not None else None

@@ -4,8 +4,8 @@ Field names and defaults are those of transformers 5.23 (``models/smollm3/config
 """
 
 from service.estimator.errors import InvalidConfigError
-from service.estimator.families.base import decoder
-from service.estimator.families.reading import Config, integer, refuse
+from service.estimator.families.base import LETTERS, decoder
+from service.estimator.families.reading import Config, flag, integer, layer_kinds, window
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -24,12 +24,14 @@ _DEFAULTS = {
 
 
 def smollm3(config: Config) -> VariantSpec:
-    """Return a SmolLM 3; windows are refused."""
-    refuse(config, "use_sliding_window", modelled="use_sliding_window: false")
-    return decoder(config, _DEFAULTS, layer_kinds=_kinds(config), mask_kinds="f")
+    """Return a SmolLM 3; with windows, the layers without positions have them."""
+    size = window(config) if flag(config, "use_sliding_window", default=False) else None
+    kinds = _kinds(config, size)
+    masks = "fs" if {"s", "w"} & set(kinds) else "f"
+    return decoder(config, _DEFAULTS, sliding_window=size, layer_kinds=kinds, mask_kinds=masks)
 
 
-def _kinds(config: Config) -> str:
+def _kinds(config: Config, size: int | None) -> str:
     """Return the kind of each layer: ``no_rope_layers`` has a 1 for layers with positions."""
     layers = integer(config, "num_hidden_layers", 36)
     interval = integer(config, "no_rope_layer_interval", 4)
@@ -38,4 +40,10 @@ def _kinds(config: Config) -> str:
     if not isinstance(rotary, list) or any(value not in (0, 1) for value in rotary):
         message = f"config field 'no_rope_layers' is {rotary!r}; it must be a list of 0 and 1"
         raise InvalidConfigError(message, field="no_rope_layers")
-    return "".join("f" if value else "n" for value in rotary)
+    default = "".join("f" if value or size is None else "s" for value in rotary)
+    slides = layer_kinds(config, default, LETTERS)
+    if len(slides) != len(rotary):
+        message = f"layer_types names {len(slides)} layers, no_rope_layers {len(rotary)}"
+        raise InvalidConfigError(message, field="layer_types")
+    spelt = {("f", 1): "f", ("s", 1): "s", ("f", 0): "n", ("s", 0): "w"}
+    return "".join(spelt[kind, value] for kind, value in zip(slides, rotary, strict=True))

@@ -3,8 +3,8 @@
 Field names and defaults are those of transformers 5.23 (``models/starcoder2/configuration_starcoder2.py``).
 """
 
-from service.estimator.families.base import decoder, uniform, window
-from service.estimator.families.reading import Config, flag, integer, number
+from service.estimator.families.base import decoder, uniform
+from service.estimator.families.reading import Config, flag, integer, number, window
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec

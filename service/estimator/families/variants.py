@@ -17,8 +17,8 @@ from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import integers
 from service.estimator.tape.rotary import Rotation, Style
 
-FULL, SLIDING, FULL_NO_POSITIONS = "fsn"
-"""Kinds of layers, as ``layer_kinds`` spells them: rotary full attention, rotary sliding window, full without positions."""
+FULL, SLIDING, FULL_BARE, SLIDING_BARE = "fsnw"
+"""Kinds of layers, as ``layer_kinds`` spells them: full attention or a window with rotary positions, the same without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +121,13 @@ def _attention(spec: VariantSpec, kind: str) -> SelfAttention:
         num_heads=spec.num_attention_heads,
         num_kv_heads=spec.num_key_value_heads,
         head_dim=spec.head_dim,
-        rotation=None if kind == FULL_NO_POSITIONS else rotation,
+        rotation=None if kind in {FULL_BARE, SLIDING_BARE} else rotation,
         query_norm=_head_norm(spec, "q_norm", spec.num_attention_heads),
         key_norm=_head_norm(spec, "k_norm", spec.num_key_value_heads),
         norm_each_head=not spec.norms_whole_query,
         norms_before_value=spec.norms_before_value,
         softcap=spec.softcap,
-        sliding_window=spec.sliding_window if kind == SLIDING else None,
+        sliding_window=spec.sliding_window if kind in {SLIDING, SLIDING_BARE} else None,
         dropout=spec.attention_dropout,
         output_dropout=spec.residual_dropout if spec.dropout_inside else 0.0,
     )
