@@ -18,13 +18,13 @@ def mixtral(config: Config) -> MoeSpec:
     """Return a mixtral: the weights of the chosen experts add up to one, in fp32."""
     _refuse_nonzero(config, "router_jitter_noise")
     experts = integer(config, "num_local_experts", 8), integer(config, "num_experts_per_tok", 2)
-    return _spec(mistral(config), experts, router="softmax_fp32", renormalised=True)
+    return with_experts(mistral(config), experts, router="softmax_fp32", renormalised=True)
 
 
 def qwen2_moe(config: Config) -> MoeSpec:
     """Return a qwen2_moe: a gated shared expert runs first."""
-    dense = _base(config, biased=flag(config, "qkv_bias", default=True))
-    return _spec(
+    dense = base(config, biased=flag(config, "qkv_bias", default=True))
+    return with_experts(
         dense,
         (integer(config, "num_experts", 60), integer(config, "num_experts_per_tok", 4)),
         router="softmax",
@@ -39,8 +39,8 @@ def qwen2_moe(config: Config) -> MoeSpec:
 def qwen3_moe(config: Config) -> MoeSpec:
     """Return a qwen3_moe: norms on query and key, a head dimension of its own."""
     bias = flag(config, "attention_bias", default=False)
-    return _spec(
-        replace(_base(config, biased=bias), attention_output_bias=bias, query_key_norm=True),
+    return with_experts(
+        replace(base(config, biased=bias), attention_output_bias=bias, query_key_norm=True),
         (integer(config, "num_experts", 128), integer(config, "num_experts_per_tok", 8)),
         router="softmax",
         renormalised=flag(config, "norm_topk_prob", default=False),
@@ -54,8 +54,8 @@ def olmoe(config: Config) -> MoeSpec:
     if config.get("clip_qkv") is not None:
         raise NotModelledError("clip_qkv of olmoe", field="clip_qkv", modelled=["clip_qkv: null"])
     bias = flag(config, "attention_bias", default=False)
-    return _spec(
-        replace(_base(config, biased=bias), attention_output_bias=bias),
+    return with_experts(
+        replace(base(config, biased=bias), attention_output_bias=bias),
         (integer(config, "num_experts", 64), integer(config, "num_experts_per_tok", 8)),
         router="softmax",
         renormalised=flag(config, "norm_topk_prob", default=False),
@@ -66,8 +66,8 @@ def olmoe(config: Config) -> MoeSpec:
 def granitemoe(config: Config) -> MoeSpec:
     """Return a granitemoe: embeddings, both halves of a layer and the logits are scaled."""
     bias = flag(config, "attention_bias", default=False)
-    return _spec(
-        replace(_base(config, biased=bias), attention_output_bias=bias),
+    return with_experts(
+        replace(base(config, biased=bias), attention_output_bias=bias),
         (integer(config, "num_local_experts", 8), integer(config, "num_experts_per_tok", 2)),
         router="softmax_of_chosen",
     )
@@ -75,9 +75,9 @@ def granitemoe(config: Config) -> MoeSpec:
 
 def glm4_moe(config: Config) -> MoeSpec:
     """Return a glm4_moe: the first layers dense, a shared expert, a choice within groups, a part of each head rotated."""
-    dense = _base(config, biased=flag(config, "attention_bias", default=False))
+    dense = base(config, biased=flag(config, "attention_bias", default=False))
     dense = replace(dense, query_key_norm=flag(config, "use_qk_norm", default=False))
-    return _spec(
+    return with_experts(
         dense,
         (integer(config, "n_routed_experts", 128), integer(config, "num_experts_per_tok", 8)),
         router="grouped_sigmoid",
@@ -91,14 +91,14 @@ def glm4_moe(config: Config) -> MoeSpec:
     )
 
 
-def _spec(dense: DecoderSpec, experts: tuple[int, int], **switches: object) -> MoeSpec:
+def with_experts(dense: DecoderSpec, experts: tuple[int, int], **switches: object) -> MoeSpec:
     """Return the dense numbers with ``experts`` (all, per token); experts are as wide as a dense layer unless told."""
     values = {item.name: getattr(dense, item.name) for item in fields(DecoderSpec)}
     values |= {"num_experts": experts[0], "num_experts_per_token": experts[1]}
     return MoeSpec(**({"expert_intermediate_size": dense.intermediate_size} | values | switches))
 
 
-def _base(config: Config, *, biased: bool) -> DecoderSpec:
+def base(config: Config, *, biased: bool) -> DecoderSpec:
     """Return what all of these families read alike."""
     if flag(config, "use_sliding_window", default=False):
         raise NotModelledError("use_sliding_window", field="use_sliding_window", modelled=["use_sliding_window: false"])

@@ -7,7 +7,7 @@ from service.estimator.architecture import Architecture, DecoderSpec, Embedded
 from service.estimator.build import build_decoder, rotary_buffer_bytes
 from service.estimator.errors import InvalidConfigError
 from service.estimator.modules.attention import Attention as SelfAttention
-from service.estimator.modules.block import Block
+from service.estimator.modules.block import Block, Mixer
 from service.estimator.modules.experts import Experts, SharedExpert, SparseFeedForward
 from service.estimator.modules.feedforward import GatedFeedForward
 from service.estimator.modules.routers import (
@@ -45,14 +45,14 @@ class MoeSpec(DecoderSpec):
     """One norm over all heads of the query, and of the key."""
 
 
-def build_moe(spec: MoeSpec) -> Architecture:
-    """Return the tree: dense layers first, then those with experts."""
+def build_moe(spec: MoeSpec, attention: Mixer | None = None) -> Architecture:
+    """Return the tree: dense layers first, then those with experts; ``attention`` is the family's own, if any."""
     _check(spec)
     plain = build_decoder(spec)
     dense = plain.blocks[0][0]
     assert isinstance(dense, Block)  # noqa: S101 - build_decoder makes no other
     scaled = spec.router == "softmax_of_chosen"
-    dense = replace(dense, attention=_attention(spec, dense), scales_residual=scaled)
+    dense = replace(dense, attention=attention or _attention(spec, dense), scales_residual=scaled)
     sparse = replace(dense, feed_forward=sparse_feed_forward(spec))
     num_dense = min(spec.first_dense_layers, spec.num_hidden_layers)
     rotated = spec.rotary_dim or spec.head_dim
@@ -98,6 +98,7 @@ def _check(spec: MoeSpec) -> None:
 
 
 def _attention(spec: MoeSpec, dense: Block) -> SelfAttention:
+    assert isinstance(dense.attention, SelfAttention)  # noqa: S101 - build_decoder makes no other
     attention = replace(dense.attention, rotary_dim=spec.rotary_dim)
     if not spec.wide_query_key_norm:
         return attention

@@ -15,6 +15,8 @@ _FAMILIES = {
     "cohere": "cohere",
     "cohere2": "cohere",
     "codegen": "gptj",
+    "deepseek_v2": "deepseek",
+    "deepseek_v3": "deepseek",
     "distilbert": "bert",
     "falcon": "falcon",
     "gemma": "gemma",

@@ -2,14 +2,51 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from service.estimator.modules.attention import Attention
-from service.estimator.modules.experts import SparseFeedForward
-from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add, multiply_scalar
 from service.estimator.tape.nodes import Value
+
+
+class Half(Protocol):
+    """What a layer asks of either of its halves."""
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target, in order of use."""
+        ...
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        ...
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the half; ``x`` stays with the caller."""
+        ...
+
+
+class Mixer(Half, Protocol):
+    """The half in which tokens meet."""
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps for one token."""
+        ...
+
+    @property
+    def sliding_window(self) -> int | None:
+        """Tokens that are read at most; None is all of them."""
+        ...
+
+
+class Transform(Half, Protocol):
+    """The half in which each token is on its own."""
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +54,9 @@ class Block:
     """One layer: norm, attention, norm, feed-forward, each with a residual around it."""
 
     attention_norm: Norm
-    attention: Attention
+    attention: Mixer
     feed_forward_norm: Norm
-    feed_forward: GatedFeedForward | FeedForward | SparseFeedForward
+    feed_forward: Transform
     scales_residual: bool = False
     """Each half is multiplied by a constant before it is added (granite)."""
 
