@@ -79,6 +79,10 @@ class ServingPass:
     """Whether a static cache has layers of a window that the prompt does not exceed."""
     decode_window: int | None = None
     """The sliding window when at least as many tokens are attended to in decode."""
+    drops_prompt: bool = False
+    """Whether the first decode step drops the prompt from layers with a window: it is recorded as well."""
+    static_length: int | None = None
+    """Tokens of a static cache that eager attention reads whole."""
 
 
 def record_serving(model: Architecture, how: ServingPass) -> Highs:
@@ -87,11 +91,12 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
     A dynamic cache is part of prefill; in decode, and when it is static, the caller counts it.
     """
     highs: Highs = {}
-    for section in (Section.PREFILL, Section.DECODE):
+    for section in (Section.PREFILL, Section.DECODE) + (Section.FIRST_DECODE,) * how.drops_prompt:
         tape = Tape(section, Mode.INFERENCE)
         run = Recording(tape, dtype=how.dtype, trains_all=False, attention=_kernel(model, how.attention), lora=None)
-        decoding = section is Section.DECODE
+        decoding = section is not Section.PREFILL
         run.cache, run.extent = how.cache, Extent(decoding=decoding, static=how.prefill_static and not decoding)
+        run.drops_prompt, run.static_length = section is Section.FIRST_DECODE, how.static_length
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
         step = _Step(model, run)
         ids = integers(tape, run.extent.tokens(1))

@@ -8,7 +8,7 @@ from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, multiply_scalar
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Category
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value, bytes_of
 from service.estimator.tape.norms import (
     bare_norm,
@@ -92,6 +92,9 @@ class Recording:
         self.cache: Cache | None = None
         self.padded = False
         self.window_reached = False
+        self.static_length: int | None = None
+        self.drops_prompt = False
+        self.names: list[Storage] | None = None
         self.trains_all = trains_all
         self._parameters: dict[str, Parameter] = {}
 
@@ -118,12 +121,23 @@ class Recording:
             return layer_norm(self.tape, x, weight, bias[0] if bias else None, rows)
         return _SCALED_NORMS[norm.style](self.tape, x, weight, rows)
 
+    def leave(self, weights: Value) -> None:
+        """Take over attention weights: until the layer ends where it has a name for them, else they are dropped."""
+        if self.names is not None and weights.storage is not None:
+            self.names.append(weights.storage)
+        else:
+            self.tape.free(weights)
+
     def masked(self, window: int | None) -> bool:
         """Tell whether attention gets a mask beyond the causal one: of padding, or of a window that the sequence fills."""
         return self.padded or (window is not None and self.window_reached)
 
     def reach(self, window: int | None) -> Extent:
         """Return the extent of a layer: with its window when there are more tokens than it reads."""
+        beyond = window is not None and self.window_reached and not self.extent.static and not self.extent.decoding
+        if self.static_length is not None and not beyond:
+            length = min(window or self.static_length, self.static_length)
+            return replace(self.extent, window=length, static=not self.extent.decoding)
         return replace(self.extent, window=window) if window is not None and self.window_reached else self.extent
 
     def linear(self, layer: Linear, x: Value, scope: str, *, category: Category = Category.ACTIVATIONS) -> Value:
@@ -174,7 +188,10 @@ class Recording:
         if self.cache is Cache.STATIC and passes_window:
             return key, value  # a prompt beyond the window is read as it is, and its end copied into the cache
         numel = extent.cached(elements)
-        joined = [self._joined(part, numel) for part in (key, value)]
+        if self.cache is Cache.DYNAMIC and self.extent.decoding and window is not None:
+            self._roll(bytes_of(numel, key.dtype), elements * key.dtype.bytes_per_element)
+        rolled = self.extent.decoding and window is not None
+        joined = [self._joined(part, numel, rolled=rolled) for part in (key, value)]
         self.tape.free(key, value)
         return joined[0], joined[1]
 
@@ -186,13 +203,25 @@ class Recording:
         self.tape.free(*parts)
         return joined
 
-    def _joined(self, part: Value, numel: Size) -> Value:
+    def _roll(self, size: Size, bytes_per_token: int) -> None:
+        """Record a window's layer in decode: key and value are both new before either old one is dropped."""
+        tape = self.tape
+        category = Category.KV_CACHE if self.drops_prompt else Category.TEMPORARIES
+        made = [tape.allocate(category, size) for _ in range(2)]
+        if not self.drops_prompt:
+            tape.release(*made)
+            return
+        prompt = sizes.subtract(sizes.per_token(bytes_per_token), sizes.per_sequence(bytes_per_token))
+        for _ in made:
+            tape.ledger.remove(Category.KV_CACHE, prompt)
+
+    def _joined(self, part: Value, numel: Size, *, rolled: bool = False) -> Value:
         """Return the part with what is cached already; the cache itself is counted once, whoever reads it."""
         tape, size = self.tape, bytes_of(numel, part.dtype)
         if self.cache is Cache.DYNAMIC and not self.extent.decoding:
             stored = tape.hold(tape.allocate(Category.KV_CACHE, size))
         else:
-            if self.cache is Cache.DYNAMIC:
+            if self.cache is Cache.DYNAMIC and not rolled:
                 tape.release(tape.allocate(Category.TEMPORARIES, size))
             stored = tape.allocate(Category.TEMPORARIES, sizes.ZERO)
         return Value(stored, numel, part.dtype)

@@ -19,7 +19,7 @@ from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Instant, Serving
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Point, Section
-from service.estimator.workload import Cache, ServeWorkload
+from service.estimator.workload import Attention, Cache, ServeWorkload
 
 Recorder = Callable[[Architecture, ServingPass], Highs]
 
@@ -32,7 +32,7 @@ def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device
     prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
     counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
     prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
-    decode = _decode(model, workload, highs[Section.DECODE])
+    decode = _decode(model, workload, highs)
     moments = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
     if workload.output_tokens:
         moments["decode"] = decode | {"weights": weights}
@@ -58,6 +58,7 @@ def serving_pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
     """Return the part of a workload that decides which tensors prefill and decode of a model make."""
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
     windowed = window is not None and prompt + workload.output_tokens >= window
+    eager = workload.attention is Attention.EAGER or model.only_eager
     static = window is not None and workload.cache is Cache.STATIC and static_tokens(workload) >= window >= prompt
     return ServingPass(
         dtype=workload.weight_dtype,
@@ -66,21 +67,23 @@ def serving_pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
         prefill_window=window if window is not None and (static or prompt >= window) else None,
         prefill_static=static,
         decode_window=window if windowed else None,
+        drops_prompt=window is not None and prompt >= window and workload.cache is Cache.DYNAMIC,
+        static_length=static_tokens(workload) if workload.cache is Cache.STATIC and eager else None,
     )
 
 
-def _decode(model: Architecture, workload: ServeWorkload, points: tuple[Point, ...]) -> dict[str, int]:
+def _decode(model: Architecture, workload: ServeWorkload, highs: Highs) -> dict[str, int]:
     """Return the parts of the worse of two decode steps: the last one, or the first one after a prompt beyond the window.
 
-    The first one still holds the whole prompt in the layers with a window.
+    The first one begins with the whole prompt in the layers with a window, and drops it layer by layer.
     """
     total = workload.prompt_tokens + workload.output_tokens
-    last = _parts(points, workload.num_sequences, total) | {"kv_cache": decoding_bytes(model, workload)}
-    window = model.spec.sliding_window
-    if window is None or workload.prompt_tokens < window:
+    last = _parts(highs[Section.DECODE], workload.num_sequences, total) | {"kv_cache": decoding_bytes(model, workload)}
+    if Section.FIRST_DECODE not in highs:
         return last
-    first = _parts(points, workload.num_sequences, workload.prompt_tokens + 1)
-    return max(last, first | {"kv_cache": prefilled_bytes(model, workload)}, key=lambda parts: sum(parts.values()))
+    first = _parts(highs[Section.FIRST_DECODE], workload.num_sequences, workload.prompt_tokens + 1)
+    first["kv_cache"] = prefilled_bytes(model, workload) + first.get("kv_cache", 0)
+    return max(last, first, key=lambda parts: sum(parts.values()))
 
 
 def _parts(points: tuple[Point, ...], num_sequences: int, tokens: int) -> dict[str, int]:

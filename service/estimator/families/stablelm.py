@@ -29,6 +29,7 @@ def stablelm(config: Config) -> VariantSpec:
         _DEFAULTS,
         norm="layer",
         norm_bias=True,
+        keeps_names=True,
         parallel="first" if flag(config, "use_parallel_residual", default=False) else "",
         attention_bias=flag(config, "use_qkv_bias", default=False),
         attention_output_bias=False,

@@ -48,6 +48,7 @@ class VariantSpec(DecoderSpec):
     head_bias: bool = False
     layer_kinds: str = ""
     mask_kinds: str = ""
+    keeps_names: bool = False
     dropout_inside: bool = False
     """Whether dropout sits at the end of both halves, rather than between them and the residual."""
     num_rotary_tables: int = 2
@@ -104,6 +105,7 @@ def _layer(spec: VariantSpec, kind: str) -> SequentialLayer | SharedInputLayer:
         feed_forward_output_norm=_norm(spec, "post_feedforward_layernorm") if after else None,
         dropout=0.0 if spec.dropout_inside else spec.residual_dropout,
         scaled=spec.scales_residual,
+        keeps_names=spec.keeps_names,
     )
 
 

@@ -38,7 +38,8 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
     kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked or how.values is not None)
     if kernel is Kernel.EAGER:
-        mixed = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
+        mixed, weights = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
+        run.leave(weights)
     elif kernel is Kernel.MATH:
         mixed = kernels.math(tape, q, k, v, heads)
     elif kernel is Kernel.EFFICIENT:

@@ -58,19 +58,23 @@ class SequentialLayer(Layer):
     """Attention, then feed-forward, each with a residual; ``scaled`` multiplies both halves by a constant (granite)."""
 
     scaled: bool = False
+    keeps_names: bool = False
+    """Whether the normalised input and attention's output have names of their own until the layer ends (stablelm)."""
 
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
+        tape, run.names = run.tape, []
         normed = _normed(run, self.attention_norm, x, scope)
         mixed = self.attention.record(run, normed, scope)
+        names = [tape.alias(value) for value in (normed, mixed) if self.keeps_names]
         tape.free(normed)
         middle = self._onto(run, x, mixed, scope, norm=self.attention_output_norm)
         normed = _normed(run, self.feed_forward_norm, middle, scope)
         fed = self.feed_forward.record(run, normed, scope)
         tape.free(normed)
         y = self._onto(run, middle, fed, scope, norm=self.feed_forward_output_norm)
-        tape.free(middle, x)
+        tape.free(middle, x, *names)
+        _drop_weights(run)
         return y
 
     def _onto(self, run: Recording, residual: Value, half: Value, scope: str, *, norm: Norm | None) -> Value:
@@ -92,7 +96,7 @@ class SharedInputLayer(Layer):
 
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        tape = run.tape
+        tape, run.names = run.tape, []
         normed = _normed(run, self.attention_norm, x, scope)
         mixed = self.attention.record(run, normed, scope)
         if not self.residual_first:
@@ -101,7 +105,14 @@ class SharedInputLayer(Layer):
         first, second, third = (x, mixed, fed) if self.residual_first else (mixed, fed, x)
         y = chain(tape, add(tape, first, second), lambda t, value: add(t, value, third))
         tape.free(normed, mixed, fed, x)
+        _drop_weights(run)
         return y
+
+
+def _drop_weights(run: Recording) -> None:
+    """Drop the attention weights that eager attention handed out (``hidden_states, _ = self.self_attn(...)``)."""
+    run.tape.release(*run.names or ())
+    run.names = None
 
 
 def _normed(run: Recording, norm: Norm | None, x: Value, scope: str) -> Value:

@@ -189,7 +189,9 @@ class Tape:
         y = block(x)
         self.times = outer
         if count > 1:
-            self.ledger.shift(mark, self.ledger.growth_since(before), count - 1)
+            growth = self.ledger.growth_since(before)
+            shrinks = any(part < 0 for size in growth.values() for part in size)
+            (self.ledger.echo if shrinks else self.ledger.shift)(mark, growth, count - 1)
         segment = Segment(count, self.nodes[start:])
         del self.nodes[start:]
         self.nodes.append(segment)

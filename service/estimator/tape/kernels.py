@@ -108,8 +108,8 @@ def apart(tape: Tape, x: Value) -> Value:
     return copy_of(tape, x) if is_part else tape.alias(x)
 
 
-def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> Value:
-    """Return attention as the model code writes it, a mask added; ``upcast`` computes the softmax in fp32."""
+def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> tuple[Value, Value]:
+    """Return attention as the model code writes it, a mask added, and its weights; ``upcast``: the softmax is in fp32."""
     keys, values = (chain(tape, repeated(tape, part, heads), apart) for part in (key, value))
     queries = apart(tape, query)
     weights = chain(tape, batched_product(tape, queries, keys, heads.scores), multiply_scalar)
@@ -126,8 +126,8 @@ def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, u
     weights = chain(tape, weights, lambda t, x: cast(t, x, query.dtype))
     mixed = batched_product(tape, weights, values, heads.values or query.numel)
     output = chain(tape, mixed, copy_of)
-    tape.free(weights, keys, values)
-    return output
+    tape.free(keys, values)
+    return output, weights
 
 
 def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:

@@ -28,6 +28,8 @@ class Section(StrEnum):
     BACKWARD = "backward"
     PREFILL = "prefill"
     DECODE = "decode"
+    FIRST_DECODE = "first_decode"
+    """the first decode step after a prompt beyond the window, which layers with a window drop then"""
 
 
 class Storage:
