@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,18 @@ class StepCase:
     allocated_bytes: int
     reserved_bytes: int
     reserved_expandable_bytes: int
+
+    @property
+    def held_input_bytes(self) -> int:
+        """Bytes of the last input of the step before, of which the tracer's loop over exact inputs still had the name."""
+        inputs: Mapping[str, Any] = self.options.get("inputs") or {}
+        if not inputs:
+            return 0
+        floating = 2 if self.options.get("precision") in {"bf16", "master_bf16"} else 4
+        last = list(inputs.values())[-1]
+        bytes_per_element: int = {"int64": 8, "model": floating}[last["dtype"]]
+        shape: list[int] = last["shape"]
+        return bytes_per_element * prod(shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

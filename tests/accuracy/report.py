@@ -144,7 +144,7 @@ def _worst_section(scores: Scores) -> str:
         lines += [f"### {name}", "", "| error | bytes | case | operation at the traced peak |", "| ---: | ---: | --- | --- |"]
         lines += [f"| {score.error:+.4%} | {score.difference:+,} | `{score.case}` | {score.op} |" for score in wrong]
         lines.append("")
-    return "\n".join([*lines, f"Without any difference: {', '.join(exact)}."])
+    return "\n".join([*lines, f"Nowhere off by one millionth or more: {', '.join(exact)}."])
 
 
 def _refused_section(scores: Scores) -> str:

@@ -149,8 +149,14 @@ def _step(kind: str, case: StepCase, answer: Estimate) -> list[Score]:
         ("peak", answer.allocated_bytes, case.steady_peak_bytes, answer.allocated_interval, peak_op),
         ("forward", phases["forward_pass"], traced["forward"].peak, None, traced["forward"].op),
         ("backward", phases["backward_pass"], traced["backward"].peak, None, traced["backward"].op),
-        ("optimizer step", phases["optimizer_step"], traced["optimizer"].peak, None, traced["optimizer"].op),
-        ("between steps", answer.steady_bytes, traced["forward"].start, None, ""),
+        (
+            "optimizer step",
+            phases["optimizer_step"],
+            traced["optimizer"].peak - case.held_input_bytes,
+            None,
+            traced["optimizer"].op,
+        ),
+        ("between steps", answer.steady_bytes, traced["forward"].start - case.held_input_bytes, None, ""),
         ("peak in 512-byte blocks", answer.allocated_bytes, case.allocated_bytes, answer.allocated_interval, peak_op),
         ("reserved", answer.reserved_bytes, case.reserved_bytes, answer.reserved_interval, peak_op),
     ]

@@ -43,9 +43,13 @@ def percentile(ascending: Sequence[float], percent: int) -> float:
     return ascending[rank - 1]
 
 
+NEGLIGIBLE = 1e-6
+"""Relative errors below one millionth are a few bytes of counters and scalars; nobody looks for their cause."""
+
+
 def worst(scores: Sequence[Score], count: int) -> list[Score]:
-    """Return the scores that are furthest off, those that are not exact only."""
-    wrong = [score for score in scores if score.difference]
+    """Return the scores that are furthest off, of those that are off by a millionth or more."""
+    wrong = [score for score in scores if abs(score.error) >= NEGLIGIBLE]
     return sorted(wrong, key=lambda score: -abs(score.error))[:count]
 
 

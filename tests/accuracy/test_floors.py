@@ -18,13 +18,14 @@ EXACT = (
     "training, optimizer step",
     "training, between steps",
     "serving, load",
+    "serving, cache",
 )
 FLOORS = {
     "training, peak": (1e-6, 0.0025),
-    "training, forward": (1e-6, 0.0003),
+    "training, forward": (1e-6, 1e-5),
     "training, backward": (1e-6, 0.0025),
-    "training, peak in 512-byte blocks": (0.0002, 0.02),
-    "training, reserved": (0.03, 0.22),
+    "training, peak in 512-byte blocks": (0.0003, 0.021),
+    "training, reserved": (0.03, 0.29),
     "FSDP2 rank, peak": (1e-6, 0.008),
     "FSDP2 rank, forward": (1e-6, 0.006),
     "FSDP2 rank, backward": (1e-6, 0.008),
@@ -32,12 +33,11 @@ FLOORS = {
     "FSDP2 rank, between steps": (0.0, 0.0005),
     "FSDP2 rank, peak in 512-byte blocks": (0.0003, 0.008),
     "FSDP2 rank, reserved": (0.17, 0.32),
-    "serving, prefill": (1e-6, 1e-5),
-    "serving, decode": (1e-6, 5e-5),
-    "serving, cache": (0.0, 1e-5),
+    "serving, prefill": (1e-5, 0.035),
+    "serving, decode": (1e-5, 0.011),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 30, "training, peak": 123, "FSDP2 rank, peak": 20, "serving, cache": 11}
+CASES = {"parameters, total": 76, "training, peak": 220, "FSDP2 rank, peak": 20, "serving, cache": 37}
 """Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
 
 
