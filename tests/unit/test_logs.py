@@ -77,7 +77,7 @@ def test_passwords_stay_out(log_format: str) -> None:
     logger("ours").info("database.away", url="postgresql://ada:hunter2@db/x")
     logging.getLogger("lib").warning("cannot reach %s", "redis://:hunter2@cache:6379/0")
     try:
-        raise ConnectionError("redis://:hunter2@cache:6379/0")  # noqa: EM101, TRY301 - a library's message
+        raise ConnectionError("redis://:hunter2@cache:6379/0")  # noqa: TRY301 - a library's message
     except ConnectionError:
         logger("ours").exception("bell.failed")
 
