@@ -11,6 +11,7 @@ from service.estimator.modules.block import Block, Mixer
 from service.estimator.modules.experts import Experts, SharedExpert, SparseFeedForward
 from service.estimator.modules.feedforward import GatedFeedForward
 from service.estimator.modules.routers import (
+    BiasedRouter,
     ChosenSoftmaxRouter,
     GroupedSigmoidRouter,
     Router,
@@ -79,6 +80,7 @@ def sparse_feed_forward(spec: MoeSpec) -> SparseFeedForward:
         num_experts=spec.num_experts,
         num_experts_per_token=spec.num_experts_per_token,
         activation=spec.activation,
+        clamped=spec.router == "biased",
     )
     return SparseFeedForward(router=_ROUTERS[spec.router](spec), experts=experts, shared=_shared(spec))
 
@@ -151,6 +153,12 @@ def _softmax_of_chosen(spec: MoeSpec) -> ChosenSoftmaxRouter:
     )
 
 
+def _biased(spec: MoeSpec) -> BiasedRouter:
+    return BiasedRouter(
+        name="mlp.router", hidden_size=spec.hidden_size, num_experts=spec.num_experts, top_k=spec.num_experts_per_token
+    )
+
+
 def _scaled_softmax(spec: MoeSpec) -> ScaledSoftmaxRouter:
     return ScaledSoftmaxRouter(
         name="mlp.gate", hidden_size=spec.hidden_size, num_experts=spec.num_experts, top_k=spec.num_experts_per_token
@@ -173,6 +181,7 @@ _ROUTERS: dict[str, Callable[[MoeSpec], Router]] = {
     "softmax": _softmax,
     "softmax_fp32": _softmax,
     "softmax_of_chosen": _softmax_of_chosen,
+    "biased": _biased,
     "scaled_softmax": _scaled_softmax,
     "grouped_sigmoid": _grouped_sigmoid,
 }

@@ -8,10 +8,11 @@ from service.estimator.modules.routers import Router, Routing
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, cast, chain, from_output, multiply
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.elementwise import add, add_scalar, cast, chain, from_output, multiply, multiply_scalar
+from service.estimator.tape.nodes import Value, value_of
 from service.estimator.tape.products import integers, split
-from service.estimator.tape.routing import gather, grouped_product, sum_over_chosen
+from service.estimator.tape.routing import clamp, gather, grouped_product, sum_over_chosen
+from service.estimator.tape.views import add_in_place, narrow
 
 COUNT_BYTES = 4
 """Tokens per expert and their running sum are 32-bit integers."""
@@ -27,32 +28,61 @@ class Experts:
     num_experts: int
     num_experts_per_token: int
     activation: str
+    clamped: bool = False
+    """Biases on both projections, and a gate that is clamped on both sides (gpt_oss)."""
 
     def weights(self) -> Iterator[Weight]:
         """Yield the stacked experts."""
-        shape = (self.num_experts, 2 * self.intermediate_size, self.hidden_size)
-        yield Weight(f"{self.name}.gate_up_proj", "mlp_experts", shape)
-        yield Weight(f"{self.name}.down_proj", "mlp_experts", (self.num_experts, self.hidden_size, self.intermediate_size))
+        num, hidden, inner = self.num_experts, self.hidden_size, self.intermediate_size
+        yield Weight(f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden))
+        yield Weight(f"{self.name}.down_proj", "mlp_experts", (num, hidden, inner))
+        if self.clamped:
+            yield Weight(f"{self.name}.gate_up_proj_bias", "mlp_experts", (num, 2 * inner))
+            yield Weight(f"{self.name}.down_proj_bias", "mlp_experts", (num, hidden))
 
     def record(self, run: Recording, x: Value, routing: Routing, scope: str) -> Value:
         """Record the sorted experts and the weighted sum; ``x`` and the routing stay with the caller."""
         tape, tokens, top_k = run.tape, run.extent.tokens, self.num_experts_per_token
-        gate_up, down = run.parameters(self.weights(), scope)
+        gate_up, down, *biases = run.parameters(self.weights(), scope)
         sorted_ids, order, source = (integers(tape, tokens(top_k)) for _ in range(3))
         selected = gather(tape, x, source, tokens(top_k * self.hidden_size))
         tape.free(source)
         weights = gather(tape, routing.weights, order, tokens(top_k))
         ids = integers(tape, tokens(top_k), bytes_each=COUNT_BYTES)
         counts, offsets = (integers(tape, sizes.constant(self.num_experts), bytes_each=COUNT_BYTES) for _ in range(2))
-        fused = grouped_product(tape, selected, gate_up, offsets, tokens(2 * top_k * self.intermediate_size))
-        product = self._gated(run, fused)
-        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, offsets, tokens(top_k * self.hidden_size)))
+        wide, narrow_ = tokens(2 * top_k * self.intermediate_size), tokens(top_k * self.hidden_size)
+        added = [gather(tape, value_of(bias), sorted_ids, wide) for bias in biases[:1]]
+        fused = self._biased(run, grouped_product(tape, selected, gate_up, offsets, wide), added)
+        product = self._clamped(run, fused) if self.clamped else self._gated(run, fused)
+        late = [gather(tape, value_of(bias), sorted_ids, narrow_) for bias in biases[1:]]
+        tape.free(*added)
+        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, offsets, narrow_))
+        out = self._biased(run, out, late)
         weighted = multiply(tape, out, weights)
         restored = self._restored(run, weighted)
         summed = sum_over_chosen(tape, restored, tokens(self.hidden_size))
         y = cast(tape, summed, x.dtype)
-        tape.free(summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets)
+        tape.free(summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets, *late)
         return y
+
+    def _biased(self, run: Recording, x: Value, biases: list[Value]) -> Value:
+        """Return ``x`` with the biases of its rows' experts added in place, if there are any; ``x`` is dropped."""
+        for bias in biases:
+            x = chain(run.tape, x, lambda t, value, added=bias: add_in_place(t, value, added))  # type: ignore[misc]  # bound now
+        return x
+
+    def _clamped(self, run: Recording, fused: Value) -> Value:
+        """Return ``(up + 1) * gate * sigmoid(alpha * gate)`` of both clamped halves, each other element of ``fused``."""
+        tape, half = run.tape, run.extent.tokens(self.num_experts_per_token * self.intermediate_size)
+        halves = narrow(tape, fused, half), narrow(tape, fused, half)
+        gate, up = (chain(tape, part, clamp) for part in halves)
+        openness = chain(tape, multiply_scalar(tape, gate), from_output)
+        glu = multiply(tape, gate, openness)
+        tape.free(openness)
+        shifted = add_scalar(tape, up)
+        product = multiply(tape, shifted, glu)
+        tape.free(shifted, glu, gate, up, fused)
+        return product
 
     def _gated(self, run: Recording, fused: Value) -> Value:
         tape, half = run.tape, run.extent.tokens(self.num_experts_per_token * self.intermediate_size)

@@ -91,6 +91,33 @@ class ChosenSoftmaxRouter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BiasedRouter:
+    """The best ``top_k`` logits of a layer with a bias, then a softmax over those in their own dtype (gpt_oss)."""
+
+    name: str
+    hidden_size: int
+    num_experts: int
+    top_k: int
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return no layer: the router is a bare parameter."""
+        return ()
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the table of experts and their biases."""
+        yield _table(self.name, self.num_experts, self.hidden_size)
+        yield Weight(f"{self.name}.bias", "router", (self.num_experts,))
+
+    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+        """Record the choice; ``x`` stays with the caller."""
+        tape = run.tape
+        weight, bias = run.parameters(self.weights(), scope)
+        logits = linear(tape, x, weight, run.extent.tokens(self.num_experts), bias=bias)
+        top, indices = top_k(tape, logits, run.extent.tokens(self.top_k))
+        return Routing(weights=chain(tape, top, from_output), indices=indices, names=(logits,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledSoftmaxRouter:
     """Softmax in fp32 of an fp32 product, and the best ``top_k`` times a constant (DeepSeek-V2, greedy choice)."""
 
@@ -169,7 +196,7 @@ class GroupedSigmoidRouter:
         return indices, [group_scores, group_indices, group_mask, mask, masked]
 
 
-Router = SoftmaxRouter | ChosenSoftmaxRouter | ScaledSoftmaxRouter | GroupedSigmoidRouter
+Router = SoftmaxRouter | ChosenSoftmaxRouter | BiasedRouter | ScaledSoftmaxRouter | GroupedSigmoidRouter
 
 
 def _table(name: str, num_experts: int, hidden_size: int) -> Weight:

@@ -6,6 +6,7 @@ from service.estimator.tape.elementwise import add, cast, chain, times_table
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Node, Value
+from service.estimator.tape.products import split
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.views import concatenate, narrow
 
@@ -77,6 +78,15 @@ def turn_interleaved(tape: Tape, query: Value, key: Value, table: DType) -> tupl
     turned = [_turned_pairs(tape, even, odd, table) for even, odd in halves]
     tape.free(*(part for pair in halves for part in pair), query, key)
     return turned[0], turned[1]
+
+
+def turn_halves(tape: Tape, x: Value, table: DType) -> Value:
+    """Return ``x`` rotated as two halves that are put together again (gpt_oss); ``x`` stays with the caller."""
+    half = _half(x.numel)
+    left, right = split(tape, tape.alias(x), (half, half))
+    y = _turned_pairs(tape, left, right, table)
+    tape.free(left, right)
+    return y
 
 
 def _turned_pairs(tape: Tape, even: Value, odd: Value, table: DType) -> Value:

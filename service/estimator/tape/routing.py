@@ -88,3 +88,15 @@ def product_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value
         tape.free(table)
     tape.free(source)
     return y
+
+
+def clamp(tape: Tape, x: Value) -> Value:
+    """Return ``x`` within limits: its input is kept, and backward makes booleans of where it lies within both."""
+
+    def backward(_: Storage) -> None:
+        within = tape.scratch(x.numel, DType.FP8), tape.scratch(x.numel, DType.FP8)
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(*within)
+        tape.send(x, grad)
+
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)
