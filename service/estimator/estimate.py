@@ -59,7 +59,8 @@ def estimate(
     if isinstance(workload, ServeWorkload):
         check_serving(model, workload, layout)
         record = plans.serving if plans is not None else record_serving
-        return assemble(serve_timeline.explain(model, workload, layout, device, record), corrections=None)
+        host = serve_timeline.Host(layout=layout, device=device, corrections=corrections)
+        return assemble(serve_timeline.explain(model, workload, host, record), corrections=corrections)
     check_training(model, workload, layout)
     timeline = train_timeline(model, workload, layout, plans.training if plans is not None else record_training)
     return assemble(explain_training(model, workload, layout, timeline, corrections), corrections=corrections)

@@ -2,10 +2,10 @@
 
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout
+from service.estimator.moments import Moment
 from service.estimator.optimizers import StepTemporaries, optimizer_named
 from service.estimator.result import Basis, Component
 from service.estimator.states import Shards, TrainedParameters
-from service.estimator.timeline import Moment
 from service.estimator.units import format_count
 from service.estimator.workload import ServeWorkload, TrainWorkload
 

@@ -1,9 +1,11 @@
 """A serving replica on transformers: load, prefill of the prompts, decode with the full cache."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.explain import serving_components
 from service.estimator.kv_cache import (
@@ -15,6 +17,7 @@ from service.estimator.kv_cache import (
     static_tokens,
 )
 from service.estimator.layout import Layout
+from service.estimator.moments import Moment, corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Instant, Serving
 from service.estimator.tape import sizes
@@ -24,8 +27,17 @@ from service.estimator.workload import Attention, Cache, ServeWorkload
 Recorder = Callable[[Architecture, ServingPass], Highs]
 
 
-def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, record: Recorder) -> Draft:
-    """Return the answer of one replica."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Where a replica runs, and what was learnt about it."""
+
+    layout: Layout
+    device: Device
+    corrections: Corrections | None = None
+
+
+def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Recorder) -> Draft:
+    """Return the answer of one replica, with what was measured added to its instants."""
     highs = record(model, serving_pass(model, workload))
     weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes_in(workload.weight_dtype)
     cache = held_bytes(model, workload)
@@ -33,23 +45,27 @@ def explain(model: Architecture, workload: ServeWorkload, layout: Layout, device
     counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
     prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
     decode = _decode(model, workload, highs)
-    moments = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
+    parts = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
     if workload.output_tokens:
-        moments["decode"] = decode | {"weights": weights}
-    instants = tuple(Instant(name, sum(parts.values())) for name, parts in moments.items())
-    peak = max(instants, key=lambda instant: instant.allocated_bytes)
+        parts["decode"] = decode | {"weights": weights}
+    tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
+    moments = [
+        corrected(Moment(name=name, allocated_bytes=sum(of.values()), parts=of), host.corrections, tokens)
+        for name, of in parts.items()
+    ]
+    peak = max(moments, key=lambda moment: moment.allocated_bytes)
     return Draft(
-        num_gpus=layout.num_gpus,
-        instants=instants,
-        peak=peak,
+        num_gpus=host.layout.num_gpus,
+        instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
+        peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=weights + cache,
-        components=tuple(serving_components(model, workload, moments[peak.name])),
+        components=tuple(serving_components(model, workload, peak.parts)),
         approximate=model.spec.approximate,
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
             kv_cache_bytes=cache,
             required_bytes=peak.allocated_bytes,
-            budget_bytes=device.usable_bytes,
+            budget_bytes=host.device.usable_bytes,
         ),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from service.estimator.architecture import Architecture
 from service.estimator.gathering import bucket_bytes, gathering
 from service.estimator.layout import Layout
+from service.estimator.moments import Moment, Parts
 from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
 from service.estimator.tape import sizes
@@ -13,7 +14,6 @@ from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.units import ceil_div
 from service.estimator.workload import Method, TrainWorkload
 
-Parts = dict[str, int]
 Recorder = Callable[[Architecture, TrainingPass], Highs]
 
 _INSTANTS = {
@@ -25,15 +25,6 @@ _PHASES = {
     "forward_pass": (Section.FORWARD, Section.LOSS_FORWARD),
     "backward_pass": (Section.LOSS_BACKWARD, Section.BACKWARD),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """The highest moment of an instant: allocated bytes, and the parts that they are made of."""
-
-    name: str
-    allocated_bytes: int
-    parts: Parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

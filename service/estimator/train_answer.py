@@ -5,10 +5,11 @@ from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.explain import training_components
 from service.estimator.layout import Layout
+from service.estimator.moments import corrected
 from service.estimator.optimizers import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters
-from service.estimator.timeline import Moment, Timeline
+from service.estimator.timeline import Timeline
 from service.estimator.workload import TrainWorkload
 
 
@@ -17,7 +18,7 @@ def explain_training(
 ) -> Draft:
     """Return the answer of one rank's timeline, with what was measured added to its instants."""
     tokens = workload.micro_batch_size * workload.sequence_length
-    moments = [_corrected(moment, corrections, tokens) for moment in timeline.moments]
+    moments = [corrected(moment, corrections, tokens) for moment in timeline.moments]
     peak = max(moments, key=lambda moment: moment.allocated_bytes)
     return Draft(
         num_gpus=layout.num_gpus,
@@ -29,20 +30,6 @@ def explain_training(
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
         warnings=_warnings(workload, layout),
-    )
-
-
-def _corrected(moment: Moment, corrections: Corrections | None, tokens: int) -> Moment:
-    """Return the moment with its correction counted under activations, which cannot fall below nothing."""
-    correction = corrections.instants.get(moment.name) if corrections is not None else None
-    if correction is None:
-        return moment
-    kept = moment.parts.get("activations", 0)
-    added = max(correction.at(tokens), -kept)
-    return Moment(
-        name=moment.name,
-        allocated_bytes=moment.allocated_bytes + added,
-        parts=moment.parts | {"activations": kept + added},
     )
 
 
