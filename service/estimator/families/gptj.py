@@ -16,12 +16,12 @@ from service.estimator.families.reading import Config, aliased, flag, head_dim, 
 from service.estimator.modules.feedforward import FeedForward
 from service.estimator.modules.leftovers import scores_of_previous_layer
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.modules.written_out import attend_in_fp32, filled
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, add_scalar, cast, chain, dropout, multiply_scalar, rotate, softmax
-from service.estimator.tape.ledger import Category
-from service.estimator.tape.nodes import Value, bytes_of
-from service.estimator.tape.products import autocast_input, batched_product, copy_of, integers
+from service.estimator.tape.elementwise import add, cast, chain, dropout, rotate
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.products import copy_of, integers
 from service.estimator.tape.views import concatenate, narrow
 
 TABLE_BYTES = 4
@@ -102,11 +102,11 @@ class GptjAttention:
         query, key, value, names = self._projected(run, x, scope)
         table, made = self._table(run, DType.FP32 if fused else key.dtype)
         names += [query, key, *made]
-        key, query = (self._rotated(run, part, table) for part in (key, query))
+        key, query = (self._rotated(run, part, table, names) for part in (key, query))
         if fused and run.cache is not None:
             key = chain(tape, key, lambda t, part: cast(t, part, x.dtype))
         key, value = run.cached(key, value, self.output.in_features)
-        mixed, probabilities = self._mixed(run, query, key, value)
+        mixed, probabilities = attend_in_fp32(run, query, key, value, num_heads=self.num_heads, probability=self.dropout)
         merged = chain(tape, mixed, copy_of)
         result = chain(tape, merged, lambda _, part: run.linear(self.output, part, scope))
         result = chain(tape, result, lambda t, y: dropout(t, y, self.output_dropout))
@@ -128,44 +128,22 @@ class GptjAttention:
         """Return the dtype of sine and cosine, and the tensors that they are gathered through."""
         elements = run.extent.positions(self.rotary_dim)
         if len(self.projections) == 1:
-            return dtype, [_filled(run, elements, dtype)]
-        repeated = _filled(run, sizes.constant(self.num_positions * self.rotary_dim), DType.FP32)
+            return dtype, [filled(run, elements, dtype)]
+        repeated = filled(run, sizes.constant(self.num_positions * self.rotary_dim), DType.FP32)
         indices = integers(run.tape, elements)
-        gathered = chain(run.tape, _filled(run, elements, DType.FP32), lambda t, sincos: cast(t, sincos, dtype))
+        gathered = chain(run.tape, filled(run, elements, DType.FP32), lambda t, sincos: cast(t, sincos, dtype))
         return dtype, [repeated, indices, gathered]
 
-    def _rotated(self, run: Recording, x: Value, table: DType) -> Value:
-        """Return the heads of ``x`` with their first part rotated; each has tables of its own, which its products keep."""
+    def _rotated(self, run: Recording, x: Value, table: DType, names: list[Value]) -> Value:
+        """Return the heads of ``x`` with their first part rotated, which gets a name; products keep tables of their own."""
         tape, part = run.tape, run.extent.tokens(self.num_heads * self.rotary_dim)
         turning, passing = narrow(tape, x, part), narrow(tape, x, sizes.subtract(x.numel, part))
-        tables = tuple(_filled(run, run.extent.positions(self.rotary_dim), table) for _ in range(2))
+        tables = tuple(filled(run, run.extent.positions(self.rotary_dim), table) for _ in range(2))
         turned = chain(tape, turning, lambda t, value: rotate(t, value, table, tables))
         y = concatenate(tape, (turned, passing))
-        tape.free(turned, passing, *tables)
+        tape.free(passing, *tables)
+        names.append(turned)
         return y
-
-    def _mixed(self, run: Recording, query: Value, key: Value, value: Value) -> tuple[Value, Value]:
-        """Record ``_attn``: scores and softmax in fp32."""
-        tape = run.tape
-        upcast = [cast(tape, part, DType.FP32) for part in (query, key)]
-        sides = [chain(tape, autocast_input(tape, part), copy_of) for part in upcast]
-        scores = batched_product(tape, sides[0], sides[1], run.extent.scores(self.num_heads))
-        tape.free(*sides)
-        scaled = chain(tape, scores, multiply_scalar)
-        masked = chain(
-            tape, scaled, lambda t, part: add_scalar(t, part) if part.dtype is DType.FP32 else cast(t, part, DType.FP32)
-        )
-        probabilities = chain(tape, masked, softmax)
-        probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, value.dtype))
-        probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, self.dropout))
-        values = copy_of(tape, value)
-        mixed = batched_product(tape, probabilities, values, query.numel)
-        tape.free(values, *upcast)
-        return mixed, probabilities
-
-
-def _filled(run: Recording, numel: sizes.Size, dtype: DType) -> Value:
-    return Value(run.tape.allocate(Category.ACTIVATIONS, bytes_of(numel, dtype)), numel, dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +209,7 @@ def build(spec: GptjSpec) -> Architecture:
 def _embedded(run: Recording, tokens: Value, probability: float) -> Embedded:
     """Record the model's forward up to its first layer."""
     tape = run.tape
-    passed = (integers(tape, run.extent.positions(1)), _filled(run, run.extent.mask(1), tokens.dtype))
+    passed = (integers(tape, run.extent.positions(1)), filled(run, run.extent.mask(1), tokens.dtype))
     if probability and tape.records:
         return Embedded(x=dropout(tape, tokens, probability), named=False, names=(tokens,), passed=passed)
     return Embedded(x=tokens, passed=passed)

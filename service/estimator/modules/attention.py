@@ -89,7 +89,10 @@ class Attention:
 
     def _projected(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value]:
         if len(self.projections) == 1:
-            return _split(run, run.linear(self.projections[0], x, scope))
+            key_size = run.extent.tokens(self.num_kv_heads * self.head_dim)
+            sizes = (run.extent.tokens(self.num_heads * self.head_dim), key_size, key_size)
+            query, key, value = split(run.tape, run.linear(self.projections[0], x, scope), sizes)
+            return query, key, value
         query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
         if self.scaled_query:
             query = chain(run.tape, query, multiply_scalar)
@@ -104,11 +107,3 @@ def _normalised(run: Recording, norm: Norm, x: Value, scope: str, width: int) ->
     y = run.norm(norm, x, scope, rows=run.extent.tokens(width // norm.size))
     run.tape.free(x)
     return y
-
-
-def _split(run: Recording, fused: Value) -> tuple[Value, Value, Value]:
-    """Return query, key and value as views of a fused projection of three equal parts."""
-    a, b, c, d, e, f = fused.numel
-    third = (a // 3, b // 3, c // 3, d // 3, e // 3, f // 3)
-    query, key, value = split(run.tape, fused, (third, third, third))
-    return query, key, value

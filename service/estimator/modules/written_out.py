@@ -1,0 +1,43 @@
+"""Attention that a model writes out itself, with scores and softmax in fp32."""
+
+from service.estimator.dtypes import DType
+from service.estimator.recording import Recording
+from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout, multiply_scalar, softmax
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Value, bytes_of
+from service.estimator.tape.products import autocast_input, batched_product, copy_of
+from service.estimator.tape.sizes import Size
+
+
+def filled(run: Recording, numel: Size, dtype: DType) -> Value:
+    """Return a tensor without gradient."""
+    return Value(run.tape.allocate(Category.ACTIVATIONS, bytes_of(numel, dtype)), numel, dtype)
+
+
+def attend_in_fp32(
+    run: Recording, query: Value, key: Value, value: Value, *, num_heads: int, probability: float
+) -> tuple[Value, Value]:
+    """Return what queries read, and the probabilities (``_attn`` of GPT-J, CodeGen and GPT-Neo); the parts stay.
+
+    Products copy their sides, which lie token after token, as for any batch beyond one; scores are scaled or masked by a
+    buffer, and get a mask.
+    """
+    tape = run.tape
+    upcast = [cast(tape, part, DType.FP32) for part in (query, key)]
+    sides = [chain(tape, autocast_input(tape, part), copy_of) for part in upcast]
+    scores = batched_product(tape, sides[0], sides[1], run.extent.scores(num_heads))
+    tape.free(*sides)
+    masked = chain(tape, chain(tape, scores, multiply_scalar), add_in_fp32)
+    probabilities = chain(tape, masked, softmax)
+    probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, value.dtype))
+    probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, probability))
+    values = copy_of(tape, value)
+    mixed = batched_product(tape, probabilities, values, query.numel)
+    tape.free(values, *upcast)
+    return mixed, probabilities
+
+
+def add_in_fp32(tape: Tape, x: Value) -> Value:
+    """Return ``x`` plus an fp32 tensor without gradient."""
+    return add_scalar(tape, x) if x.dtype is DType.FP32 else cast(tape, x, DType.FP32)
