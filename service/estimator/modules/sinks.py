@@ -81,8 +81,9 @@ class SinkAttention:
         column = _spread(tape, value_of(sinks), rows)
         combined = concatenate(tape, (weights, column))
         largest, indices = top_k(tape, combined, rows)
+        tape.free(indices)
         shifted = _less(tape, combined, largest)
-        tape.free(largest, indices, combined, column)
+        tape.free(largest, combined, column)
         return shifted
 
 
