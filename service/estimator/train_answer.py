@@ -4,6 +4,7 @@ from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.explain import training_components
+from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.moments import corrected
 from service.estimator.optimizers import optimizer_named
@@ -29,6 +30,7 @@ def explain_training(
         phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
+        gathers=gathering(workload.precision, layout) is not None,
         warnings=_warnings(workload, layout),
     )
 
