@@ -129,6 +129,8 @@ class Architecture:
     """Number format of those tables, where it is not that of the hidden states."""
     layers_keep_tables: bool = True
     """Whether the backward of layers reads those tables themselves, rather than what each layer makes of them (glm)."""
+    recurrent: bool = False
+    """Whether layers keep a state for each sequence, which no cache of tokens holds."""
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
     order: tuple[int, ...] = ()

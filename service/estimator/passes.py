@@ -33,6 +33,8 @@ class TrainingPass:
     keeps_logits: bool
     accumulating: bool
     gathering: Gathering | None = None
+    batched: bool = False
+    """Whether there is more than one sequence: then a transposed tensor is copied where one sequence's is a view."""
     padded: bool = False
     """Whether a padding mask with zeros in it comes with the batch."""
     window_reached: bool = False
@@ -50,7 +52,7 @@ def record_training(model: Architecture, how: TrainingPass) -> Highs:
     run = Recording(
         tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
     )
-    run.padded, run.window_reached = how.padded, how.window_reached
+    run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
     units = Units(tape, how.gathering) if how.gathering is not None else None
     step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
     ids = integers(tape, sizes.per_token(1))

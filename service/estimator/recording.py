@@ -92,6 +92,7 @@ class Recording:
         self.cache: Cache | None = None
         self.padded = False
         self.window_reached = False
+        self.batched = False
         self.static_length: int | None = None
         self.drops_prompt = False
         self.names: list[Storage] | None = None

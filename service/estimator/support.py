@@ -41,6 +41,9 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
     if not model.shifts_labels:
         raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["training"])
+    if model.recurrent:
+        what = f"serving of {model.family}, whose layers keep a state for each sequence"
+        raise NotModelledError(what, field="workload.task", modelled=["train"])
     _only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
     _only(workload.quantization, "workload.quantization", (Quantization.NONE,))
     _only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))
@@ -70,6 +73,8 @@ def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
         return
     if lora.variant not in {"lora", "rslora"}:
         raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=["lora", "rslora"])
+    if model.recurrent:
+        raise NotModelledError("adapters on state-space mixers", field="workload.lora", modelled=["method: full"])
     if lora.targets is None and model.spec.num_experts:
         what = "target_modules 'all-linear' of a model with stacked experts, which PEFT adapts as well"
         raise NotModelledError(what, field="workload.lora.target_modules", modelled=["names of linear layers"])

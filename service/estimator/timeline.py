@@ -58,6 +58,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         keeps_logits=workload.keeps_logits,
         accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer,
         gathering=gathering(precision, layout),
+        batched=model.recurrent and workload.micro_batch_size > 1,
         padded=workload.padding_mask,
         window_reached=window is not None and workload.sequence_length >= window,
     )

@@ -22,10 +22,10 @@ EXACT = (
 )
 FLOORS = {
     "training, peak": (1e-6, 0.0025),
-    "training, forward": (1e-6, 1e-5),
+    "training, forward": (1e-6, 6e-5),
     "training, backward": (1e-6, 0.0025),
     "training, peak in 512-byte blocks": (0.0003, 0.021),
-    "training, reserved": (0.03, 0.29),
+    "training, reserved": (0.031, 0.29),
     "FSDP2 rank, peak": (1e-6, 0.008),
     "FSDP2 rank, forward": (1e-6, 0.006),
     "FSDP2 rank, backward": (1e-6, 0.008),
@@ -37,7 +37,7 @@ FLOORS = {
     "serving, decode": (1e-6, 5e-5),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 76, "training, peak": 220, "FSDP2 rank, peak": 20, "serving, cache": 37}
+CASES = {"parameters, total": 81, "training, peak": 231, "FSDP2 rank, peak": 20, "serving, cache": 37}
 """Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
 
 

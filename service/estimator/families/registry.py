@@ -35,6 +35,7 @@ _FAMILIES = {
     "granitemoe": "moe",
     "llama": "llama",
     "ministral": "ministral",
+    "mamba": "mamba",
     "mistral": "llama",
     "modernbert": "modernbert",
     "mixtral": "moe",

@@ -1,0 +1,185 @@
+"""The Mamba mixer (arXiv:2312.00752, section 3) as transformers runs it without its kernels, and its layer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.estimator.dtypes import DType
+from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.recording import Recording
+from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import (
+    add,
+    cast,
+    chain,
+    from_input,
+    from_output,
+    in_fp32,
+    multiply,
+    multiply_scalar,
+    silu,
+)
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.nodes import Value, value_of
+from service.estimator.tape.products import autocast_input, autocast_weight, batched_product, copy_of, split
+from service.estimator.tape.scan import convolution, outer, scan
+from service.estimator.tape.views import narrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MambaMixer:
+    """A selective state space: ``inner_size`` channels with ``state_size`` states each, steps from ``step_rank`` numbers."""
+
+    entry: Linear
+    selection: Linear
+    step: Linear
+    output: Linear
+    inner_size: int
+    state_size: int
+    step_rank: int
+    kernel_size: int
+    convolution_bias: bool
+    activation: str
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.entry, self.selection, self.step, self.output)
+
+    def _own(self) -> Iterator[Weight]:
+        yield Weight("mixer.A_log", "ssm", (self.inner_size, self.state_size))
+        yield Weight("mixer.D", "ssm", (self.inner_size,))
+        yield Weight("mixer.conv1d.weight", "ssm", (self.inner_size, 1, self.kernel_size))
+        if self.convolution_bias:
+            yield Weight("mixer.conv1d.bias", "ssm", (self.inner_size,))
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        yield from self._own()
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements that a cache keeps for one token: none, the state is one per sequence."""
+        return 0
+
+    @property
+    def sliding_window(self) -> int | None:
+        """Tokens that are read at most: all of them, through the state."""
+        return None
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the mixer; ``x`` stays with the caller."""
+        tape, channels = run.tape, run.extent.tokens(self.inner_size)
+        decay_log, skip, *filters = run.parameters(self._own(), scope)
+        rates = chain(tape, chain(tape, cast(tape, value_of(decay_log), DType.FP32), _exponential), multiply_scalar)
+        projected = run.linear(self.entry, x, scope)
+        hidden, gate = split(tape, projected, (channels, channels))
+        padded = sizes.add(channels, sizes.per_sequence((self.kernel_size - 1) * self.inner_size))
+        wide = convolution(tape, hidden, filters[0], filters[1] if self.convolution_bias else None, padded)
+        tape.free(hidden)
+        hidden = chain(tape, chain(tape, wide, lambda t, v: narrow(t, v, channels)), ACTIVATIONS[self.activation])
+        steps, entering, reading = self._selected(run, hidden, scope)
+        scanned = self._scanned(run, hidden, (steps, rates, entering, reading), cast(tape, value_of(skip), DType.FP32), scope)
+        gated = self._gated(run, scanned, gate)
+        narrowed = cast(tape, gated, x.dtype)
+        y = chain(tape, narrowed, lambda _, value: run.linear(self.output, value, scope))
+        tape.free(gated, steps, entering, reading, rates, hidden, gate)
+        return y
+
+    def _selected(self, run: Recording, hidden: Value, scope: str) -> tuple[Value, Value, Value]:
+        """Return step, B and C of every token."""
+        tape, tokens = run.tape, run.extent.tokens
+        states = tokens(self.state_size)
+        rows = copy_of(tape, hidden) if run.batched else tape.alias(hidden)
+        selected = chain(tape, rows, lambda _, value: run.linear(self.selection, value, scope))
+        ranks, entering, reading = split(tape, selected, (tokens(self.step_rank), states, states))
+        weight = autocast_weight(tape, run.parameters(self.step.weights(), scope)[0])
+        source = autocast_input(tape, ranks)
+        steps = chain(tape, batched_product(tape, source, weight, tokens(self.inner_size)), copy_of)
+        tape.free(ranks, source, weight)
+        return steps, entering, reading
+
+    def _scanned(
+        self, run: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], skip: Value, scope: str
+    ) -> Value:
+        """Return the scan's output with the skip connection, fp32."""
+        tape, tokens = run.tape, run.extent.tokens
+        raw, rates, entering, reading = selected
+        full = tokens(self.inner_size * self.state_size)
+        steps = self._steps(run, raw, scope)
+        decay = chain(tape, outer(tape, rates, steps, full), _exponential)
+        wide = cast(tape, entering, DType.FP32)
+        kept = chain(tape, wide, lambda t, v: outer(t, steps, v, full))
+        source = cast(tape, hidden, DType.FP32)
+        entered = chain(tape, source, lambda t, v: outer(t, kept, v, full))
+        out, names = scan(tape, decay, entered, reading, hidden.numel, sizes.per_sequence(self.inner_size * self.state_size))
+        skipped = outer(tape, hidden, skip, hidden.numel)
+        summed = add(tape, skipped, out)
+        tape.free(skipped, out, decay, kept, entered, steps, skip)
+        tape.release(*names)
+        return summed
+
+    def _steps(self, run: Recording, raw: Value, scope: str) -> Value:
+        """Return ``softplus(step + bias)``; the step stays with the caller."""
+        tape = run.tape
+        bias = cast(tape, value_of(run.parameters(self.step.weights(), scope)[1]), DType.FP32)
+        near = cast(tape, bias, raw.dtype)
+        biased = add(tape, raw, near)
+        tape.free(near, bias)
+        return chain(tape, chain(tape, biased, in_fp32), from_input)
+
+    def _gated(self, run: Recording, scanned: Value, gate: Value) -> Value:
+        tape = run.tape
+        opened = silu(tape, gate)
+        y = multiply(tape, scanned, opened)
+        tape.free(opened, scanned)
+        return y
+
+
+def _exponential(tape: Tape, x: Value) -> Value:
+    return chain(tape, in_fp32(tape, x), from_output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MambaBlock:
+    """A layer of norm and mixer, with a residual that may be kept in fp32."""
+
+    norm: Norm
+    mixer: MambaMixer
+    fp32_residual: bool
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target, in order of use."""
+        return self.mixer.linears()
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        yield from self.norm.weights()
+        yield from self.mixer.weights()
+
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use: none."""
+        return 0
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements that a cache keeps for one token."""
+        return self.mixer.cache_elements_per_token
+
+    @property
+    def cache_window(self) -> int | None:
+        """Tokens that a cache of this layer keeps at most; None is all of them."""
+        return None
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+        tape = run.tape
+        source = cast(tape, x, run.dtype)
+        normed = chain(tape, source, lambda _, value: run.norm(self.norm, value, scope))
+        residual = cast(tape, x, DType.FP32) if self.fp32_residual else tape.alias(x)
+        mixed = self.mixer.record(run, normed, scope)
+        tape.free(normed)
+        y = add(tape, residual, mixed)
+        tape.free(mixed, residual, x)
+        return y
