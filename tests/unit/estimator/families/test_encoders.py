@@ -1,0 +1,104 @@
+"""BERT, RoBERTa, DistilBERT and ModernBERT with their masked-language-model heads."""
+
+import pytest
+
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.errors import InvalidConfigError, InvalidInputError, NotModelledError
+from service.estimator.estimate import estimate
+from service.estimator.layout import Layout
+from service.estimator.workload import Attention, Lora, Method
+from tests.builders import a_device, a_serving, a_training
+from tests.unit.estimator.families.kept import PER_SCORE, PER_TOKEN, a_family, added_by_a_layer
+
+_ENCODERS = ("bert-base", "roberta-base", "distilbert-base", "modernbert-base")
+
+
+@pytest.mark.parametrize(("name", "dropouts"), [("bert-base", 2), ("roberta-base", 2), ("distilbert-base", 1)])
+def test_a_layer_keeps_what_was_counted(name: str, dropouts: int) -> None:
+    """16h + 4i bytes per token, a byte of mask for each dropout over h, and the rows of two norms and of flash attention."""
+    model = load_architecture(resolve_model(name))
+    h, i, a = model.spec.hidden_size, model.spec.intermediate_size, model.spec.num_attention_heads
+
+    added = added_by_a_layer(model, a_training(precision="bf16"))
+
+    assert added[PER_TOKEN] == 16 * h + 4 * i + dropouts * h + 4 * a + 16
+
+
+@pytest.mark.parametrize(("precision", "per_score"), [("bf16", 2 + 1 + 2), ("amp_bf16", 4 + 1 + 4 + 2)])
+def test_eager_scores_are_dropped_as_the_softmax_made_them(precision: str, per_score: int) -> None:
+    """5 a s in bf16; autocast's softmax is fp32, is dropped in fp32, and cast for the product."""
+    model = load_architecture(resolve_model("bert-base"))
+
+    added = added_by_a_layer(model, a_training(precision=precision, attention=Attention.EAGER))
+
+    assert added[PER_SCORE] == per_score * model.spec.num_attention_heads - (precision == "amp_bf16") * 4 * 12
+
+
+def test_a_local_layer_keeps_a_mask_once_the_window_is_reached() -> None:
+    """ModernBERT's local layers look 64 tokens to each side: two bytes per pair of positions from 64 tokens on."""
+    model = load_architecture(resolve_model("modernbert-base")).with_layers(3)
+
+    kept = [
+        added_by_a_layer(model, a_training(precision="bf16", sequence_length=tokens))[PER_SCORE] for tokens in (63, 64, 512)
+    ]
+
+    assert kept == [0, 2, 2]
+
+
+@pytest.mark.parametrize("name", _ENCODERS)
+def test_serving_an_encoder_is_refused_in_words(name: str) -> None:
+    """An encoder has no cache and generates nothing."""
+    model = load_architecture(resolve_model(name))
+
+    with pytest.raises(NotModelledError, match="an encoder without a cache"):
+        estimate(model, a_serving(), layout=Layout(), device=a_device())
+
+
+def test_adapters_reach_the_heads_transform() -> None:
+    """PEFT's all-linear leaves out the output table alone: bert-large at rank 16 trains 7,110,656 elements."""
+    model = load_architecture(resolve_model("bert-large"))
+    workload = a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=16))
+
+    answer = estimate(model, workload, layout=Layout(), device=a_device())
+
+    adapters = next(component for component in answer.components if component.name == "adapters")
+    assert adapters.bytes == 4 * 7_110_656
+
+
+def test_a_sequence_beyond_the_position_table_is_refused() -> None:
+    """BERT has learned positions for 512 tokens."""
+    model = load_architecture(resolve_model("bert-base"))
+
+    with pytest.raises(InvalidInputError, match="learned positions for 512"):
+        estimate(model, a_training(sequence_length=513), layout=Layout(), device=a_device())
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"model_type": "bert", "is_decoder": True}, "is_decoder"),
+        ({"model_type": "roberta", "add_cross_attention": True}, "add_cross_attention"),
+        ({"model_type": "distilbert", "chunk_size_feed_forward": 2}, "chunk_size_feed_forward"),
+        ({"model_type": "modernbert", "sparse_prediction": True}, "sparse_prediction"),
+    ],
+)
+def test_a_switch_without_a_term_is_refused(config: dict[str, object], field: str) -> None:
+    """Decoders, chunks and sparse heads are named."""
+    with pytest.raises(NotModelledError) as refusal:
+        a_family(**config)
+
+    assert refusal.value.field == field
+
+
+def test_layer_types_are_read_as_they_are() -> None:
+    """A config may name its layers, or say how often one is global."""
+    named = a_family(model_type="modernbert", num_hidden_layers=3, layer_types=["full_attention", *["sliding_attention"] * 2])
+    counted = a_family(model_type="modernbert", num_hidden_layers=3, global_attn_every_n_layers=3)
+
+    assert named.fingerprint() == counted.fingerprint()
+
+
+def test_layer_types_that_do_not_fit_are_refused() -> None:
+    """There is one name per layer."""
+    with pytest.raises(InvalidConfigError, match="layer_types must name 3 layers"):
+        a_family(model_type="modernbert", num_hidden_layers=3, layer_types=["full_attention"])
