@@ -22,7 +22,8 @@ _DEFAULTS = {
 
 
 def ministral(config: Config) -> VariantSpec:
-    """Return a ministral; without ``layer_types`` every layer slides when there is a window."""
+    """Return a ministral; without ``layer_types`` every layer slides when there is a window, and ``head_dim`` must be there."""
+    integer(config, "head_dim")
     size = window(config, 4096)
     kind = "s" if size is not None else "f"
     return decoder(
