@@ -174,7 +174,7 @@ class _Step:
         placed = embedding(tape, table, positions, run.extent.positions(hidden))
         x = add(tape, tokens, placed)
         x = chain(tape, x, lambda t, value: dropout(t, value, model.spec.embedding_dropout))
-        return Embedded(x=x, names=(tokens, placed), passed=(positions,))
+        return Embedded(x=x, named=False, names=(tokens, placed), passed=(positions,))
 
     def _make_tables(self, hidden: DType) -> None:
         """Make the rotary tables and the masks that layers share: additive ones in ``hidden`` when eager, else booleans."""

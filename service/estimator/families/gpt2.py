@@ -3,9 +3,13 @@
 Field names and defaults are those of transformers 5.23 (``models/gpt2/configuration_gpt2.py``).
 """
 
-from service.estimator.architecture import DecoderSpec
+from dataclasses import replace
+
+from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.build import build_decoder
 from service.estimator.errors import NotModelledError
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
+from service.estimator.modules.block import Block
 
 
 def gpt2(config: Config) -> DecoderSpec:
@@ -37,3 +41,11 @@ def gpt2(config: Config) -> DecoderSpec:
         residual_dropout=number(config, "resid_pdrop", 0.1),
         embedding_dropout=number(config, "embd_pdrop", 0.1),
     )
+
+
+def build(spec: DecoderSpec) -> Architecture:
+    """Return the tree of a GPT-2."""
+    plain = build_decoder(spec)
+    ((block, count),) = plain.blocks
+    assert isinstance(block, Block)  # noqa: S101 - what build_decoder makes
+    return replace(plain, blocks=((replace(block, names_attention=True), count),))

@@ -57,5 +57,5 @@ def build(spec: DecoderSpec) -> Architecture:
     ((block, count),) = plain.blocks
     assert isinstance(block, Block)  # noqa: S101 - what build_decoder makes
     assert isinstance(block.attention, Attention)  # noqa: S101 - what build_decoder makes
-    block = replace(block, attention=replace(block.attention, upcast_softmax=True))
+    block = replace(block, names_attention=True, attention=replace(block.attention, upcast_softmax=True))
     return replace(plain, blocks=((block, count),), buffer_bytes=spec.max_position_embeddings**2)

@@ -59,6 +59,8 @@ class Block:
     feed_forward: Transform
     scales_residual: bool = False
     """Each half is multiplied by a constant before it is added (granite)."""
+    names_attention: bool = False
+    """The layer's code has a name for what attention gave until its end (GPT-2)."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, in order of use."""
@@ -91,12 +93,13 @@ class Block:
         normed = run.norm(self.attention_norm, x, scope)
         mixed = self.attention.record(run, normed, scope)
         tape.free(normed)
+        named = (tape.alias(mixed),) if self.names_attention else ()
         middle = self._added(run, x, mixed)
         normed = run.norm(self.feed_forward_norm, middle, scope)
         fed = self.feed_forward.record(run, normed, scope)
         tape.free(normed)
         y = self._added(run, middle, fed)
-        tape.free(middle, x)
+        tape.free(middle, x, *named)
         return y
 
     def _added(self, run: Recording, residual: Value, branch: Value) -> Value:

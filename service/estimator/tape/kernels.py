@@ -43,6 +43,11 @@ class Heads:
         """Whether several query heads share a key and value head."""
         return self.num_heads != self.num_kv_heads
 
+    @property
+    def shared(self) -> bool:
+        """Whether all query heads share the only key and value head."""
+        return self.grouped and self.num_kv_heads == 1
+
 
 def flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
     """Return flash attention: keeps q, k, v, the output and one fp32 per row; backward accumulates dq in fp32."""
@@ -108,12 +113,17 @@ def apart(tape: Tape, x: Value) -> Value:
     return copy_of(tape, x) if is_part else tape.alias(x)
 
 
+def _expanded(tape: Tape, x: Value, heads: Heads) -> Value:
+    """Return key or value as a product reads it: an only head stays a view until then."""
+    return repeated(tape, x, heads) if heads.shared else apart(tape, x)
+
+
 def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> tuple[Value, Value]:
     """Return attention as the model code writes it, a mask added, and its weights; ``upcast``: the softmax is in fp32."""
-    keys, values = (chain(tape, repeated(tape, part, heads), apart) for part in (key, value))
-    queries = apart(tape, query)
-    weights = chain(tape, batched_product(tape, queries, keys, heads.scores), multiply_scalar)
-    tape.free(queries)
+    keys, values = (tape.alias(part) if heads.shared else repeated(tape, part, heads) for part in (key, value))
+    sides = apart(tape, query), _expanded(tape, keys, heads)
+    weights = chain(tape, batched_product(tape, sides[0], sides[1], heads.scores), multiply_scalar)
+    tape.free(*sides)
     if heads.softcap:
         weights = chain(tape, chain(tape, chain(tape, weights, multiply_scalar), from_output), multiply_scalar)
     if heads.causal or heads.bias is not None:
@@ -124,6 +134,7 @@ def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, u
     weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype) if heads.casts_back else t.alias(x))
     weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
     weights = chain(tape, weights, lambda t, x: cast(t, x, query.dtype))
+    values = chain(tape, values, lambda t, x: _expanded(t, x, heads))
     mixed = batched_product(tape, weights, values, heads.values or query.numel)
     output = chain(tape, mixed, copy_of)
     tape.free(keys, values)
