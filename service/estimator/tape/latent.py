@@ -4,8 +4,8 @@ from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, times_table
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Node, Value
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Value, bytes_of
 from service.estimator.tape.products import split
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.views import concatenate, narrow
@@ -26,7 +26,7 @@ def assembled(tape: Tape, passed: Value, turned: Value, expanded: Size) -> Value
     Each write is a node that copies the whole gradient and its own slice of it; the shared part's is summed over the heads.
     """
     numel = sizes.add(passed.numel, expanded)
-    joined = Value(tape.scratch(numel, passed.dtype), numel, passed.dtype)
+    joined = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(numel, passed.dtype)), numel, passed.dtype)
     if not (tape.records and (passed.requires_grad or turned.requires_grad)):
         return joined
     shared = tape.append(Node([], lambda _: tape.send(turned, tape.scratch(turned.numel, turned.dtype))))

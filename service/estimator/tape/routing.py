@@ -3,8 +3,8 @@
 from service.estimator.dtypes import DType
 from service.estimator.tape.elementwise import cast
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, value_of
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
 from service.estimator.tape.products import batched_product, integers, linear
 from service.estimator.tape.sizes import Size
 
@@ -32,7 +32,7 @@ def divide_in_place(tape: Tape, x: Value, divisor: Value) -> Value:
     if not (tape.records and x.requires_grad):
         return y
     saved: list[Storage] = []
-    original = Value(tape.scratch(x.numel, x.dtype), x.numel, x.dtype)
+    original = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(x.numel, x.dtype)), x.numel, x.dtype)
     tape.save(saved, (original, divisor))
     tape.free(original)
 

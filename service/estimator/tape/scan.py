@@ -61,7 +61,7 @@ def scan(tape: Tape, decay: Value, entering: Value, reading: Value, channels: Si
     saved: list[Storage] = []
     early: list[Storage] = []
     records = tape.records and (decay.requires_grad or entering.requires_grad)
-    first = Value(tape.scratch(state, dtype), state, dtype)
+    first = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(state, dtype)), state, dtype)
     last = tape.scratch(state, DType.FP32)
     tape.release(tape.scratch(state, DType.FP32))
     if records:
@@ -93,6 +93,7 @@ def scan(tape: Tape, decay: Value, entering: Value, reading: Value, channels: Si
 
 def _keep(tape: Tape, saved: list[Storage], numel: Size, dtype: DType) -> None:
     """Keep a tensor that only backward holds; where nothing is kept it is counted and never there."""
-    value = Value(None if tape.mode is Mode.DISCARDING else tape.scratch(numel, dtype), numel, dtype)
+    there = tape.mode is not Mode.DISCARDING
+    value = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(numel, dtype)) if there else None, numel, dtype)
     tape.save(saved, (value,))
     tape.free(value)

@@ -1,0 +1,65 @@
+"""State-space mixers, against terms worked out by hand from what each operation keeps.
+
+h hidden, d channels, n states per channel, r numbers that a step is made of.
+"""
+
+import pytest
+
+from service.estimator.errors import NotModelledError
+from service.estimator.families.registry import architecture_from_spec
+from service.estimator.layout import Layout
+from service.estimator.support import check_serving, check_training
+from service.estimator.workload import Lora, Method
+from tests.builders import a_serving, a_training
+from tests.unit.estimator.families.kept import PER_TOKEN, a_family, added_by_a_layer
+
+_MAMBA: dict[str, object] = {"model_type": "mamba", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 4}
+_H, _D, _N, _R = 64, 128, 16, 4
+
+
+def test_a_mixer_keeps_its_states_of_every_position() -> None:
+    """Decay, input and state are kept in fp32 for every channel and state, and the state once more as it is read."""
+    norm = 4 * _H + 2 * _H + 2 * _H + 4
+    projected, convolved, selected = 4 * _D, 2 * _D + 2 * _D, 2 * (_R + 2 * _N) + 4 * _N
+    steps, scanned, gated = 2 * _D + 2 * _D, 4 * _D + (4 + 4 + 4 + 2) * _D * _N, 4 * _D + 2 * _D + 2 * _D
+
+    kept = added_by_a_layer(a_family(**_MAMBA), a_training(precision="bf16", micro_batch_size=1))
+
+    assert kept[PER_TOKEN] == norm + projected + convolved + selected + steps + scanned + gated
+
+
+def test_the_mixer_is_counted() -> None:
+    """Entry, convolution, selection, step, decay, skip and output (arXiv:2312.00752, section 3.4)."""
+    mixer = _H * 2 * _D + 4 * _D + _D + _D * (_R + 2 * _N) + _R * _D + _D + _D * _N + _D + _D * _H
+
+    assert a_family(**_MAMBA).parameter_counts().by_module["ssm"] == 4 * mixer
+
+
+def test_a_description_reads_back() -> None:
+    """``describe`` and ``architecture_from_spec`` undo each other."""
+    model = a_family(**_MAMBA)
+
+    assert architecture_from_spec(model.describe()).fingerprint() == model.fingerprint()
+
+
+def test_serving_and_adapters_are_refused() -> None:
+    """A state for each sequence is no cache of tokens, and adapters on mixers are not recorded."""
+    model = a_family(**_MAMBA)
+
+    with pytest.raises(NotModelledError) as serving:
+        check_serving(model, a_serving(), Layout())
+    with pytest.raises(NotModelledError) as adapters:
+        check_training(model, a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=8)), Layout())
+
+    assert serving.value.field == "workload.task"
+    assert adapters.value.field == "workload.lora"
+
+
+def test_several_sequences_copy_what_one_only_views() -> None:
+    """The channels of each token lie apart after the convolution: the next product copies them unless there is one sequence."""
+    one, two = (
+        added_by_a_layer(a_family(**_MAMBA), a_training(precision="bf16", micro_batch_size=batch))[PER_TOKEN]
+        for batch in (1, 2)
+    )
+
+    assert two - one == 2 * _D
