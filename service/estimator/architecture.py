@@ -131,6 +131,8 @@ class Architecture:
     """Whether the backward of layers reads those tables themselves, rather than what each layer makes of them (glm)."""
     recurrent: bool = False
     """Whether layers keep a state for each sequence, which no cache of tokens holds."""
+    idle_tower: bool = False
+    """Whether ``stem`` is a tower for other input than text, which text alone does not run."""
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
     order: tuple[int, ...] = ()

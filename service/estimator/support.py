@@ -23,6 +23,9 @@ from service.estimator.workload import (
 
 def check_training(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a training workload that has no answer yet."""
+    if model.idle_tower:
+        what = f"training of {model.family} with its tower"
+        raise NotModelledError(what, field="workload.task", modelled=["serve", "train of its text_config alone"])
     _only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
     _only(workload.method, "workload.method", (Method.FULL, Method.LORA))
     _only(workload.loss, "workload.loss", (Loss.FULL_LOGITS,))

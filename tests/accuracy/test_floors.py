@@ -37,7 +37,7 @@ FLOORS = {
     "serving, decode": (1e-6, 5e-5),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 81, "training, peak": 231, "FSDP2 rank, peak": 20, "serving, cache": 37}
+CASES = {"parameters, total": 83, "training, peak": 231, "FSDP2 rank, peak": 20, "serving, cache": 41}
 """Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
 
 

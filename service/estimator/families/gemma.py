@@ -5,7 +5,6 @@ Field names and defaults are those of transformers 5.23 (``models/gemma*/configu
 
 from collections.abc import Mapping
 
-from service.estimator.errors import InvalidConfigError
 from service.estimator.families.base import LETTERS, decoder
 from service.estimator.families.reading import Config, integer, layer_kinds, refuse, window, word
 from service.estimator.families.variants import VariantSpec, build_variant
@@ -58,16 +57,6 @@ def gemma3_text(config: Config) -> VariantSpec:
     switches = _alternating(config, _GEMMA3, pattern=pattern, cap=None, score_cap=None)
     kinds = str(switches["layer_kinds"])
     return decoder(config, _GEMMA3, **switches, query_key_norm_style="rms_plus_one", num_rotary_tables=2 * len(set(kinds)))
-
-
-def gemma3(config: Config) -> VariantSpec:
-    """Refuse a gemma 3 with its vision tower; its nested text model alone is read."""
-    text = config.get("text_config")
-    if not isinstance(text, Mapping):
-        message = "config lacks 'text_config', which describes the decoder"
-        raise InvalidConfigError(message, field="text_config")
-    refuse(config, "vision_config", modelled="text_config alone, as gemma3_text")
-    return gemma3_text({"tie_word_embeddings": config.get("tie_word_embeddings", True), **text})
 
 
 def _alternating(
