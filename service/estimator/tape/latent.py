@@ -60,6 +60,15 @@ def turn_as_complex(tape: Tape, query: Value, key: Value, angles: Size) -> tuple
     return turned
 
 
+def turn_together(tape: Tape, query: Value, key: Value, angles: Size) -> tuple[Value, Value]:
+    """Return both sides multiplied by complex ``angles`` in fp32, cast back at the end (Llama 4); the arguments are dropped."""
+    wide = cast(tape, query, DType.FP32), cast(tape, key, DType.FP32)
+    spun = _spun(tape, wide[0], angles, copies=False), _spun(tape, wide[1], angles, copies=False)
+    turned = cast(tape, spun[0], query.dtype), cast(tape, spun[1], key.dtype)
+    tape.free(*wide, *spun, query, key)
+    return turned
+
+
 def _spun(tape: Tape, x: Value, angles: Size, *, copies: bool) -> Value:
     """Return a complex product with constant angles; ``copies``: the gradient is brought into the order of ``x`` first."""
 

@@ -50,6 +50,15 @@ _OSS = {
     "num_experts_per_tok": 2,
     "head_dim": 16,
 }
+_LLAMA = {
+    **_SMALL,
+    "model_type": "llama4_text",
+    "intermediate_size": 96,
+    "intermediate_size_mlp": 160,
+    "num_local_experts": 8,
+    "head_dim": 16,
+    "interleave_moe_layer_step": 2,
+}
 
 
 def test_a_mixture_keeps_its_sorted_rows() -> None:
@@ -97,7 +106,19 @@ def test_sinks_alternate_with_their_windows() -> None:
     assert model.with_layers(3).order == (0, 1, 0)
 
 
-@pytest.mark.parametrize("config", [_MIXTRAL, _GLM, _DEEPSEEK, _OSS], ids=lambda config: str(config["model_type"]))
+def test_replicated_experts_compute_every_token() -> None:
+    """Eight copies of each token before and after the products, and what stands between them; one of four layers is plain."""
+    h, inner, experts = 64, 96, 8
+    copies, between, router = experts * (2 * h + 2 * h), experts * (4 * inner + 2 * inner + 2 * inner), experts * (4 + 2) + 8
+    shared, norms, plain = 8 * inner, 16 * h + 8, 4 * 64 + 4 * 32 + 4 * 4
+
+    kept = added_by_a_layer(a_family(**_LLAMA), a_training(precision="bf16", attention=Attention.FLASH))
+
+    assert a_family(**_LLAMA).order == (0, 1, 0, 2)
+    assert kept[PER_TOKEN] == copies + between + router + shared + norms + plain
+
+
+@pytest.mark.parametrize("config", [_MIXTRAL, _GLM, _DEEPSEEK, _OSS, _LLAMA], ids=lambda config: str(config["model_type"]))
 def test_a_description_reads_back(config: dict[str, object]) -> None:
     """``describe`` and ``architecture_from_spec`` undo each other."""
     model = architecture_from_config(config)
@@ -115,6 +136,7 @@ def test_a_description_reads_back(config: dict[str, object]) -> None:
         (_DEEPSEEK | {"rope_interleave": False}, "rope_interleave"),
         (_DEEPSEEK | {"model_type": "deepseek_v2", "topk_method": "group_limited_greedy"}, "topk_method"),
         (_GLM | {"n_group": 3}, "n_group"),
+        (_LLAMA | {"moe_layers": [0, 3]}, "moe_layers"),
         (_MIXTRAL | {"model_type": "olmoe", "clip_qkv": 8.0}, "clip_qkv"),
         (_MIXTRAL | {"model_type": "qwen3_moe", "mlp_only_layers": [1]}, "mlp_only_layers"),
         (_MIXTRAL | {"model_type": "qwen3_moe", "decoder_sparse_step": 2}, "decoder_sparse_step"),
