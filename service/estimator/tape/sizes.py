@@ -5,6 +5,7 @@ and element counts of a tape are sizes; they become integers in ``evaluate``.
 """
 
 from collections.abc import Iterable
+from operator import ge
 
 Size = tuple[int, int, int, int, int, int]
 
@@ -71,7 +72,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 def covers(larger: Size, smaller: Size) -> bool:
     """Tell whether ``larger`` is at least ``smaller`` for every batch and sequence."""
-    return all(big >= small for big, small in zip(larger, smaller, strict=True))
+    return all(map(ge, larger, smaller))
 
 
 def monomials(batch: int, sequence: int) -> Size:
