@@ -15,6 +15,7 @@ from service.estimator.families.reading import Config, flag, head_dim, integer, 
 from service.estimator.modules.attending import Scoring, attend
 from service.estimator.modules.encoder import Transform, count_labels, mask_of
 from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
@@ -126,13 +127,14 @@ class ModernBertBlock:
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape
-        normed = run.norm(self.attention_norm, x, scope) if self.attention_norm is not None else tape.alias(x)
-        mixed = chain(tape, normed, lambda _, value: self._attended(run, value, scope))
-        middle = add(tape, x, mixed)
-        normed = run.norm(self.feed_forward_norm, middle, scope)
-        fed = chain(tape, normed, lambda _, value: self._fed(run, value, scope))
-        y = chain(tape, fed, lambda t, value: add(t, middle, value))
-        tape.free(middle, mixed, x)
+        with weights_named(run):
+            normed = run.norm(self.attention_norm, x, scope) if self.attention_norm is not None else tape.alias(x)
+            mixed = chain(tape, normed, lambda _, value: self._attended(run, value, scope))
+            middle = add(tape, x, mixed)
+            normed = run.norm(self.feed_forward_norm, middle, scope)
+            fed = chain(tape, normed, lambda _, value: self._fed(run, value, scope))
+            y = chain(tape, fed, lambda t, value: add(t, middle, value))
+            tape.free(middle, mixed, x)
         return y
 
     def _attended(self, run: Recording, x: Value, scope: str) -> Value:

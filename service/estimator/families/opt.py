@@ -13,6 +13,7 @@ from service.estimator.errors import NotModelledError
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add, chain, dropout
@@ -105,16 +106,17 @@ class OptBlock:
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape
-        normed = run.norm(self.attention_norm, x, scope) if self.norm_first else tape.alias(x)
-        mixed = chain(tape, normed, lambda _, value: self.attention.record(run, value, scope))
-        middle = self._joined(run, x, mixed, self.attention_norm, scope)
-        normed = run.norm(self.feed_forward_norm, middle, scope) if self.norm_first else tape.alias(middle)
-        hidden = chain(tape, normed, lambda _, value: run.linear(self.up, value, scope))
-        activated = chain(tape, hidden, ACTIVATIONS[self.activation])
-        fed = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
-        fed = chain(tape, fed, lambda t, value: dropout(t, value, self.dropout))
-        y = self._joined(run, middle, fed, self.feed_forward_norm, scope)
-        tape.free(middle, x)
+        with weights_named(run):
+            normed = run.norm(self.attention_norm, x, scope) if self.norm_first else tape.alias(x)
+            mixed = chain(tape, normed, lambda _, value: self.attention.record(run, value, scope))
+            middle = self._joined(run, x, mixed, self.attention_norm, scope)
+            normed = run.norm(self.feed_forward_norm, middle, scope) if self.norm_first else tape.alias(middle)
+            hidden = chain(tape, normed, lambda _, value: run.linear(self.up, value, scope))
+            activated = chain(tape, hidden, ACTIVATIONS[self.activation])
+            fed = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
+            fed = chain(tape, fed, lambda t, value: dropout(t, value, self.dropout))
+            y = self._joined(run, middle, fed, self.feed_forward_norm, scope)
+            tape.free(middle, x)
         return y
 
     def _joined(self, run: Recording, residual: Value, x: Value, norm: Norm, scope: str) -> Value:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add, multiply_scalar
@@ -90,16 +91,17 @@ class Block:
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape
-        normed = run.norm(self.attention_norm, x, scope)
-        mixed = self.attention.record(run, normed, scope)
-        tape.free(normed)
-        named = (tape.alias(mixed),) if self.names_attention else ()
-        middle = self._added(run, x, mixed)
-        normed = run.norm(self.feed_forward_norm, middle, scope)
-        fed = self.feed_forward.record(run, normed, scope)
-        tape.free(normed)
-        y = self._added(run, middle, fed)
-        tape.free(middle, x, *named)
+        with weights_named(run):
+            normed = run.norm(self.attention_norm, x, scope)
+            mixed = self.attention.record(run, normed, scope)
+            tape.free(normed)
+            named = (tape.alias(mixed),) if self.names_attention else ()
+            middle = self._added(run, x, mixed)
+            normed = run.norm(self.feed_forward_norm, middle, scope)
+            fed = self.feed_forward.record(run, normed, scope)
+            tape.free(normed)
+            y = self._added(run, middle, fed)
+            tape.free(middle, x, *named)
         return y
 
     def _added(self, run: Recording, residual: Value, branch: Value) -> Value:

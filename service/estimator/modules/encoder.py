@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from service.estimator.architecture import Embedded
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add, chain, dropout
@@ -50,14 +51,15 @@ class EncoderBlock:
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape
-        mixed = self.attention.record(run, x, scope)
-        middle = self._normed(run, mixed, x, self.attention_norm, scope)
-        hidden = run.linear(self.up, middle, scope)
-        activated = chain(tape, hidden, ACTIVATIONS[self.activation])
-        fed = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
-        fed = chain(tape, fed, lambda t, value: dropout(t, value, self.dropout))
-        y = self._normed(run, fed, middle, self.output_norm, scope)
-        tape.free(middle, x)
+        with weights_named(run):
+            mixed = self.attention.record(run, x, scope)
+            middle = self._normed(run, mixed, x, self.attention_norm, scope)
+            hidden = run.linear(self.up, middle, scope)
+            activated = chain(tape, hidden, ACTIVATIONS[self.activation])
+            fed = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
+            fed = chain(tape, fed, lambda t, value: dropout(t, value, self.dropout))
+            y = self._normed(run, fed, middle, self.output_norm, scope)
+            tape.free(middle, x)
         return y
 
     def _normed(self, run: Recording, x: Value, residual: Value, norm: Norm, scope: str) -> Value:

@@ -1,5 +1,8 @@
 """What a loop over layers has names for beside the hidden state."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from service.estimator.dtypes import DType
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
@@ -22,3 +25,16 @@ def scores_of_previous_layer(run: Recording, num_heads: int) -> Storage:
     counted = run.tape.mode in {Mode.INFERENCE, Mode.DISCARDING}
     size = bytes_of(run.extent.scores(num_heads), compute_dtype(run)) if counted else sizes.ZERO
     return run.tape.allocate(Category.ACTIVATIONS, size)
+
+
+@contextmanager
+def weights_named(run: Recording) -> Iterator[None]:
+    """Keep the weights that eager attention hands out until the layer ends: ``attended, _ = self.attention(...)``."""
+    if run.names is not None:  # a layer around this one ends them
+        yield
+        return
+    names: list[Storage] = []
+    run.names = names
+    yield
+    run.tape.release(*names)
+    run.names = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import FeedForward
+from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add, chain
@@ -42,13 +43,14 @@ class ParallelBlock:
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape
-        normed = run.norm(self.attention_norm, x, scope)
-        mixed = self.attention.record(run, normed, scope)
-        if self.feed_forward_norm is not None:
-            tape.free(normed)
-            normed = run.norm(self.feed_forward_norm, x, scope)
-        fed = self.feed_forward.record(run, normed, scope)
-        summed = add(tape, fed, mixed)
-        y = chain(tape, summed, lambda t, value: add(t, value, x))
-        tape.free(normed, fed, mixed, x)
+        with weights_named(run):
+            normed = run.norm(self.attention_norm, x, scope)
+            mixed = self.attention.record(run, normed, scope)
+            if self.feed_forward_norm is not None:
+                tape.free(normed)
+                normed = run.norm(self.feed_forward_norm, x, scope)
+            fed = self.feed_forward.record(run, normed, scope)
+            summed = add(tape, fed, mixed)
+            y = chain(tape, summed, lambda t, value: add(t, value, x))
+            tape.free(normed, fed, mixed, x)
         return y
