@@ -145,6 +145,8 @@ class Architecture:
     """Bytes of non-trained buffers, such as rotary frequencies."""
     buffer_elements: int = 0
     """Elements of buffers in the dtype of the weights, such as the factor of scaled embeddings."""
+    layer_buffer_elements: int = 0
+    """Of these, the elements that belong to each layer."""
     layer_buffer_bytes: tuple[int, ...] = ()
     """Of these, the bytes that belong to one layer of each kind of block, where any do."""
     finish_embedding: Finish | None = None
@@ -235,6 +237,7 @@ class Architecture:
             blocks=kept,
             order=tuple(present.index(kind) for kind in order),
             buffer_bytes=self.buffer_bytes - self._buffers_beyond(blocks),
+            buffer_elements=self.buffer_elements - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
             layer_buffer_bytes=self.layer_buffer_bytes[: len(kept)],
         )
 

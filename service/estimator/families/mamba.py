@@ -1,9 +1,9 @@
-"""Mamba: norm and mixer in every layer, no attention.
+"""Mamba and Falcon Mamba: norm and mixer in every layer, no attention.
 
-Field names and defaults are those of transformers 5.23 (``models/mamba/configuration_mamba.py``).
+Field names and defaults are those of transformers 5.23 (``models/mamba``, ``models/falcon_mamba``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.architecture import Architecture, DecoderSpec, Embedded
 from service.estimator.dtypes import DType
@@ -29,6 +29,7 @@ class MambaSpec(DecoderSpec):
     step_rank: int
     kernel_size: int
     convolution_bias: bool = True
+    normalised: bool = False
     fp32_residual: bool = True
 
 
@@ -41,7 +42,7 @@ def mamba(config: Config) -> MambaSpec:
     automatic = config.get("time_step_rank", "auto") == "auto"
     bias = flag(config, "use_bias", default=False)
     return MambaSpec(
-        family="mamba",
+        family=word(config, "model_type", "mamba"),
         vocab_size=integer(config, "vocab_size", 50280),
         hidden_size=hidden,
         num_hidden_layers=integer(config, "num_hidden_layers", 32),
@@ -60,12 +61,18 @@ def mamba(config: Config) -> MambaSpec:
     )
 
 
+def falcon_mamba(config: Config) -> MambaSpec:
+    """Return a Falcon Mamba: norms without weights on what a token selects."""
+    return replace(mamba(config), normalised=True)
+
+
 def build(spec: MambaSpec) -> Architecture:
     """Return the tree: the first layer apart, since its residual comes in the dtype of the embedding."""
     if spec.activation not in ACTIVATIONS:
         message = f"activation {spec.activation!r} is not known; known: {', '.join(sorted(ACTIVATIONS))}"
         raise InvalidConfigError(message, field="activation")
     block, layers = _block(spec), spec.num_hidden_layers
+    dummies = spec.normalised * (spec.intermediate_size + 2 * spec.state_size)  # weights that only a kernel would take
     return Architecture(
         spec=spec,
         embedding=Weight("embeddings.weight", "embedding", (spec.vocab_size, spec.hidden_size)),
@@ -74,6 +81,8 @@ def build(spec: MambaSpec) -> Architecture:
         final_norm=_norm(spec, "norm_f"),
         head=Linear(name="lm_head", kind="lm_head", in_features=spec.hidden_size, out_features=spec.vocab_size),
         masks=(),
+        buffer_elements=dummies * layers,
+        layer_buffer_elements=dummies,
         recurrent=True,
         embed=_embedded,
         finish_hidden=_in_the_heads_dtype,
@@ -94,6 +103,7 @@ def _block(spec: MambaSpec) -> MambaBlock:
         kernel_size=spec.kernel_size,
         convolution_bias=spec.convolution_bias,
         activation=spec.activation,
+        normalised=spec.normalised,
     )
     return MambaBlock(norm=_norm(spec, "norm"), mixer=mixer, fp32_residual=spec.fp32_residual)
 

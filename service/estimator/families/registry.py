@@ -19,6 +19,7 @@ _FAMILIES = {
     "deepseek_v3": "deepseek",
     "distilbert": "bert",
     "falcon": "falcon",
+    "falcon_mamba": "mamba",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma3",

@@ -21,6 +21,7 @@ from service.estimator.tape.elementwise import (
 )
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value, value_of
+from service.estimator.tape.norms import weightless_norm
 from service.estimator.tape.products import autocast_input, autocast_weight, batched_product, copy_of, split
 from service.estimator.tape.scan import convolution, outer, scan
 from service.estimator.tape.views import narrow
@@ -40,6 +41,8 @@ class MambaMixer:
     kernel_size: int
     convolution_bias: bool
     activation: str
+    normalised: bool = False
+    """Steps, B and C of a token are divided by the root of their mean square (falcon_mamba)."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
@@ -93,7 +96,10 @@ class MambaMixer:
         states = tokens(self.state_size)
         rows = copy_of(tape, hidden) if run.batched else tape.alias(hidden)
         selected = chain(tape, rows, lambda _, value: run.linear(self.selection, value, scope))
-        ranks, entering, reading = split(tape, selected, (tokens(self.step_rank), states, states))
+        parts = split(tape, selected, (tokens(self.step_rank), states, states))
+        if self.normalised:
+            parts = tuple(chain(tape, part, lambda t, value: weightless_norm(t, value, tokens(1))) for part in parts)
+        ranks, entering, reading = parts
         weight = autocast_weight(tape, run.parameters(self.step.weights(), scope)[0])
         source = autocast_input(tape, ranks)
         steps = chain(tape, batched_product(tape, source, weight, tokens(self.inner_size)), copy_of)

@@ -8,22 +8,12 @@ from service.estimator.modules.attending import Scoring, attend
 from service.estimator.modules.feedforward import ACTIVATIONS, GatedFeedForward
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import (
-    add_scalar,
-    cast,
-    chain,
-    from_output,
-    mean_of_last,
-    multiply,
-    power,
-    times_table,
-)
-from service.estimator.tape.graph import Tape
+from service.estimator.tape.elementwise import cast, chain, from_output, multiply, times_table
 from service.estimator.tape.latent import turn_together
 from service.estimator.tape.nodes import Node, Value, value_of
+from service.estimator.tape.norms import weightless_norm
 from service.estimator.tape.products import batched_product, copy_of, split
 from service.estimator.tape.routing import sum_over_chosen, top_k
-from service.estimator.tape.sizes import Size
 from service.estimator.tape.views import add_in_place
 
 
@@ -63,8 +53,8 @@ class ScaledAttention:
         if self.rotary:
             query, key = turn_together(tape, query, key, run.extent.positions(self.head_dim))
             if self.normalised:
-                query = chain(tape, query, lambda t, heads: _unit_rows(t, heads, tokens(self.num_heads)))
-                key = chain(tape, key, lambda t, heads: _unit_rows(t, heads, tokens(self.num_kv_heads)))
+                query = chain(tape, query, lambda t, heads: weightless_norm(t, heads, tokens(self.num_heads)))
+                key = chain(tape, key, lambda t, heads: weightless_norm(t, heads, tokens(self.num_kv_heads)))
         elif self.scaled:
             dtype = query.dtype
             wide = chain(tape, query, lambda t, heads: times_table(t, heads, DType.FP32))
@@ -83,16 +73,6 @@ class ScaledAttention:
             sliding_window=self.sliding_window,
             dropout=self.dropout,
         )
-
-
-def _unit_rows(tape: Tape, x: Value, rows: Size) -> Value:
-    """Return ``x`` over the root of its mean square, in fp32 and cast back (Llama4TextL2Norm)."""
-    upcast = cast(tape, x, DType.FP32)
-    variance = chain(tape, power(tape, upcast), lambda t, squared: mean_of_last(t, squared, rows))
-    inverse = chain(tape, chain(tape, variance, add_scalar), from_output)
-    y = chain(tape, multiply(tape, upcast, inverse), lambda t, value: cast(t, value, x.dtype))
-    tape.free(upcast, inverse)
-    return y
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

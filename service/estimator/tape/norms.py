@@ -130,3 +130,13 @@ def _fused(tape: Tape, source: Value, inputs: tuple[Value, ...], rows: Size) -> 
 def _eight_bytes(rows: Size) -> Size:
     a, b, c, d, e, f = rows
     return (8 * a, 8 * b, 8 * c, 8 * d, 8 * e, 8 * f)
+
+
+def weightless_norm(tape: Tape, x: Value, rows: Size) -> Value:
+    """Return ``x`` over the root of its mean square, in fp32 and cast back (Llama4TextL2Norm, FalconMambaWeightlessRMSNorm)."""
+    upcast = cast(tape, x, DType.FP32)
+    variance = chain(tape, power(tape, upcast), lambda t, squared: mean_of_last(t, squared, rows))
+    inverse = chain(tape, chain(tape, variance, add_scalar), from_output)
+    y = chain(tape, multiply(tape, upcast, inverse), lambda t, value: cast(t, value, x.dtype))
+    tape.free(upcast, inverse)
+    return y

@@ -63,3 +63,16 @@ def test_several_sequences_copy_what_one_only_views() -> None:
     )
 
     assert two - one == 2 * _D
+
+
+def test_falcon_mamba_normalises_what_a_token_selects() -> None:
+    """The norms keep step, B and C in fp32 and a root of each; step and C are kept as they leave, nothing as it came."""
+    plain = added_by_a_layer(a_family(**_MAMBA), a_training(precision="bf16", micro_batch_size=1))[PER_TOKEN]
+    model = a_family(**_MAMBA | {"model_type": "falcon_mamba"})
+    upcast, roots, given, raw = 4 * (_R + 2 * _N), 3 * 4, 2 * _R + 2 * _N, 2 * (_R + 2 * _N)
+
+    kept = added_by_a_layer(model, a_training(precision="bf16", micro_batch_size=1))[PER_TOKEN]
+
+    assert kept - plain == upcast + roots + given - raw
+    assert model.buffer_elements == 4 * (_D + 2 * _N)
+    assert model.with_layers(1).buffer_elements == _D + 2 * _N
