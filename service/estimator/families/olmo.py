@@ -4,7 +4,7 @@ Field names and defaults are those of transformers 5.23 (``models/olmo*/configur
 """
 
 from service.estimator.families.base import decoder
-from service.estimator.families.reading import Config, refuse
+from service.estimator.families.reading import Config
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -20,9 +20,9 @@ _DEFAULTS = {
 
 
 def olmo(config: Config) -> VariantSpec:
-    """Return an OLMo; clipped projections are refused."""
-    refuse(config, "clip_qkv", modelled="clip_qkv: null")
-    return decoder(config, _DEFAULTS, norm="bare", mlp_bias=False, rotation="downcast", fp32_tables=True)
+    """Return an OLMo."""
+    clips = config.get("clip_qkv") is not None
+    return decoder(config, _DEFAULTS, norm="bare", mlp_bias=False, rotation="downcast", fp32_tables=True, clips=clips)
 
 
 def olmo2(config: Config) -> VariantSpec:

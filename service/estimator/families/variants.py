@@ -40,6 +40,7 @@ class VariantSpec(DecoderSpec):
     query_key_norm_style: str = ""
     norms_whole_query: bool = False
     norms_before_value: bool = False
+    clips: bool = False
     softcap: bool = False
     scales_embedding: str = ""
     scales_residual: bool = False
@@ -128,6 +129,7 @@ def _attention(spec: VariantSpec, kind: str) -> SelfAttention:
         key_norm=_head_norm(spec, "k_norm", spec.num_key_value_heads),
         norm_each_head=not spec.norms_whole_query,
         norms_before_value=spec.norms_before_value,
+        clips=spec.clips,
         softcap=spec.softcap,
         sliding_window=spec.sliding_window if kind in {SLIDING, SLIDING_BARE} else None,
         dropout=spec.attention_dropout,

@@ -9,7 +9,7 @@ from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import chain, dropout
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.rotary import Rotation, Style, rotate_both
-from service.estimator.tape.views import narrow
+from service.estimator.tape.views import clamp_in_place, narrow
 
 CONCATENATED = {Style.INLINE, Style.JOINED, Style.INTERLEAVED, Style.OUTER}
 """Rotations whose query lies head after head, since it was concatenated."""
@@ -32,6 +32,8 @@ class SelfAttention:
     key_norm: Norm | None = None
     norm_each_head: bool = True
     norms_before_value: bool = False
+    clips: bool = False
+    """Whether query, key and value are clamped in place (olmo's clip_qkv)."""
     softcap: bool = False
     sliding_window: int | None = None
     dropout: float = 0.0
@@ -93,6 +95,8 @@ class SelfAttention:
             key = self._normalised(run, run.linear(to_key, x, scope), scope, norm=self.key_norm, heads=self.num_kv_heads)
             return query, key, run.linear(to_value, x, scope), []
         query, key, value = (run.linear(layer, x, scope) for layer in self.projections)
+        if self.clips:
+            query, key, value = (clamp_in_place(run.tape, part) for part in (query, key, value))
         query = self._normalised(run, query, scope, norm=self.query_norm, heads=self.num_heads)
         key = self._normalised(run, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
         return query, key, value, []

@@ -4,8 +4,8 @@ from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import rotate
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Storage
-from service.estimator.tape.nodes import Node, Value
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Value, bytes_of
 from service.estimator.tape.products import integers
 from service.estimator.tape.sizes import Size
 
@@ -70,6 +70,16 @@ def add_in_place(tape: Tape, x: Value, other: Value) -> Value:
     return y
 
 
+def scale_in_place(tape: Tape, x: Value) -> Value:
+    """Return ``x /= c``: another name of the same tensor, whose gradient is scaled anew."""
+    y = Value(x.storage, x.numel, x.dtype)
+    tape.hold_value(y)
+    if tape.records and x.requires_grad:
+        y.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
+        y.requires_grad = True
+    return y
+
+
 def composed(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
     """Return an autograd function that keeps its input; each direction holds so many tensors of its size at its worst."""
 
@@ -81,3 +91,22 @@ def composed(tape: Tape, x: Value, *, forward: int, backward: int) -> Value:
     inner = [tape.scratch(x.numel, x.dtype) for _ in range(forward)]
     tape.release(*inner)
     return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=run_backward)
+
+
+def clamp_in_place(tape: Tape, x: Value) -> Value:
+    """Return ``x`` clamped in its own storage: backward needs a copy of what was there, and makes two masks."""
+    if not (tape.records and x.requires_grad):
+        return x
+    original = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(x.numel, x.dtype)), x.numel, x.dtype)
+    saved: list[Storage] = []
+    tape.save(saved, [original])
+
+    def backward(_: Storage) -> None:
+        masks = [tape.allocate(Category.TEMPORARIES, x.numel) for _ in range(2)]
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(*masks)
+        tape.send(x, grad)
+
+    y = Value(x.storage, x.numel, x.dtype, tape.append(Node(saved, backward)))
+    tape.free(original)
+    return y

@@ -108,6 +108,7 @@ _ROWS = (
     _counted(644416, (8715848, 11785784), (4026440, 5560376), model_type="glm4", head_dim=16),
     _counted(582272, (6503752, 9573688), (3993800, 5527736), model_type="nemotron", head_dim=16),
     _counted(642048, (7487560, 10557496), (4016712, 5550648), model_type="olmo"),
+    _counted(642048, (7880776, 10950712), (4016712, 5550648), model_type="olmo", clip_qkv=8.0),
     _counted(643456, (8502856, 11572792), (4048968, 5582904), model_type="olmo2"),
     _counted(644032, (7907000, 10976936), (4028600, 5562536), model_type="granite", attention_bias=True),
     _counted(
