@@ -11,14 +11,17 @@ from service.estimator.architecture import Architecture, DecoderSpec, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
-from service.estimator.modules.attending import Scoring, attend_masked
+from service.estimator.modules.attending import Scoring, attend_masked, heads_of
 from service.estimator.modules.feedforward import FeedForward
+from service.estimator.modules.leftovers import scores_of_previous_layer, weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.modules.written_out import add_in_fp32
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import add, chain, dropout, rotate
+from service.estimator.tape.elementwise import add, add_scalar, chain, dropout, rotate, softmax
+from service.estimator.tape.kernels import repeated
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.products import copy_of, integers
-from service.estimator.tape.views import add_in_place, indexed, narrow
+from service.estimator.tape.products import autocast_input, batched_product, copy_of, integers
+from service.estimator.tape.views import add_in_place, indexed, narrow, scale_in_place
 from service.estimator.workload import Attention as Kernel
 
 
@@ -100,7 +103,8 @@ class FalconAttention:
         query = rotated[0]
         key, value = run.cached(rotated[1], value, self.num_read_heads * self.head_dim)
         how = Scoring(num_heads=self.num_heads, num_kv_heads=self.num_read_heads, upcast=False)
-        mixed = attend_masked(run, query, key, value, how)
+        read = _written_out if run.attention is Kernel.EAGER else attend_masked
+        mixed = read(run, query, key, value, how)
         result = run.linear(self.output, mixed, scope)
         tape.free(mixed, query, key, value, fused)
         return result
@@ -122,6 +126,22 @@ class FalconAttention:
         copies = [copy_of(tape, view, numel=whole) for view in views]
         tape.free(*views)
         return copies[0], copies[1], copies[2]
+
+
+def _written_out(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
+    """Return eager attention: scores divided in place, a mask added, probabilities handed out; an only head is expanded late."""
+    tape, heads = run.tape, heads_of(run, how)
+    q, k, v = (autocast_input(tape, part) for part in (query, key, value))
+    side = repeated(tape, k, heads)
+    scores = chain(tape, batched_product(tape, q, side, heads.scores), scale_in_place)
+    tape.free(side)
+    probabilities = chain(tape, add_in_fp32(tape, scores) if tape.autocast else add_scalar(tape, scores), softmax)
+    tape.free(scores)
+    weights, side = autocast_input(tape, probabilities), repeated(tape, v, heads)
+    mixed = batched_product(tape, weights, side, query.numel)
+    tape.free(weights, side, q, k, v)
+    run.leave(probabilities)
+    return chain(tape, mixed, copy_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +176,17 @@ class FalconBlock:
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape
-        normed = [run.norm(norm, x, scope) for norm in self.norms]
-        mixed = self.attention.record(run, normed[0], scope)
-        fed = self.feed_forward.record(run, normed[-1], scope)
-        summed = chain(tape, fed, lambda t, value: add_in_place(t, value, mixed))
-        dropped = dropout(tape, summed, self.dropout)
-        y = add(tape, x, dropped)
-        tape.free(dropped, summed, mixed, *normed, x)
+        before = scores_of_previous_layer(run, self.attention.num_heads) if run.attention is Kernel.EAGER else None
+        with weights_named(run):
+            normed = [run.norm(norm, x, scope) for norm in self.norms]
+            mixed = self.attention.record(run, normed[0], scope)
+            fed = self.feed_forward.record(run, normed[-1], scope)
+            summed = chain(tape, fed, lambda t, value: add_in_place(t, value, mixed))
+            dropped = dropout(tape, summed, self.dropout)
+            y = add(tape, x, dropped)
+            tape.free(dropped, summed, mixed, *normed, x)
+        if before is not None:
+            tape.release(before)
         return y
 
 

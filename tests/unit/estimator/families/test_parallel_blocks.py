@@ -63,6 +63,13 @@ def test_every_falcon_layer_makes_a_bias_of_the_mask() -> None:
     assert added[PER_SCORE] == 2
 
 
+def test_an_eager_falcon_keeps_its_probabilities_alone() -> None:
+    """Its softmax runs in the model's dtype, and the product keeps the same tensor: 2 a s, where llama keeps 6 a s."""
+    added = added_by_a_layer(a_family(**_falcon()), a_training(precision="bf16", attention=Attention.EAGER))
+
+    assert added[PER_SCORE] == 2 * 4
+
+
 def test_a_falcon_with_one_key_head_caches_one() -> None:
     """Falcon-7b's keys and values are one head; the new architecture caches all heads, since it expands them first."""
     single = a_family(**_falcon(multi_query=True))
