@@ -69,9 +69,13 @@ def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interv
         low, high = APPROXIMATE_PER_MILLE
         return Interval(allocated * low // 1000, allocated * high // 1000)
     error = corrections.relative_error if corrections is not None else None
-    if error is None:
-        return Interval(allocated - allocated // 2000, allocated + allocated * ROUNDING_PER_MILLE // 1000)
-    return Interval(allocated - round(allocated * error), allocated + round(allocated * error))
+    analytic = Interval(allocated - allocated // 2000, allocated + allocated * ROUNDING_PER_MILLE // 1000)
+    if corrections is None or error is None:
+        return analytic
+    learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
+    if corrections.basis == "measured":
+        return learnt
+    return Interval(min(learnt.low, analytic.low), max(learnt.high, analytic.high))
 
 
 def _warnings(draft: Draft) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from service.estimator.workload import (
     TrainWorkload,
 )
 
+_TRAINED_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
+
 
 def check_training(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a training workload that has no answer yet."""
@@ -67,7 +69,9 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
 def _only(value: object, field: str, modelled: tuple[object, ...]) -> None:
     if value not in modelled:
         name = field.rpartition(".")[2]
-        raise NotModelledError(f"{name} {str(value)!r}", field=field, modelled=[str(word) for word in modelled])
+        raise NotModelledError(
+            f"{name} {str(value)!r}", field=field, modelled=[str(word) for word in modelled if word is not None]
+        )
 
 
 def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
@@ -78,11 +82,11 @@ def _check_adapters(model: Architecture, workload: TrainWorkload) -> None:
         raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=["lora", "rslora"])
     if model.recurrent:
         raise NotModelledError("adapters on state-space mixers", field="workload.lora", modelled=["method: full"])
-    if lora.targets is None and model.spec.num_experts:
-        what = "target_modules 'all-linear' of a model with stacked experts, which PEFT adapts as well"
-        raise NotModelledError(what, field="workload.lora.target_modules", modelled=["names of linear layers"])
     known = {layer.target for block, _ in model.blocks for layer in block.linears()}
     known |= {layer.target for layer in model.outer_linears}
+    if lora.targets is None and model.spec.num_experts:
+        what = "target_modules 'all-linear' of a model with stacked experts, which PEFT adapts as well"
+        raise NotModelledError(what, field="workload.lora.target_modules", modelled=[f"a list of {', '.join(sorted(known))}"])
     missing = [name for name in lora.targets or () if name not in known]
     if missing:
         message = f"target_modules names {missing[0]!r}; this model has {', '.join(sorted(known))}"
@@ -105,6 +109,10 @@ def _check_attention(model: Architecture, asked: Attention) -> None:
 
 def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
     precision = workload.precision
+    for field in ("param_dtype", "compute_dtype", "grad_dtype", "master_dtype", "main_grad_dtype", "optimizer_dtype"):
+        _only(getattr(precision, field), f"workload.precision.{field}", (*_TRAINED_DTYPES, None))
+    if workload.lora is not None:
+        _only(workload.lora.dtype, "workload.lora.dtype", _TRAINED_DTYPES)
     if precision.autocast and model.spec.num_experts:
         raise NotModelledError("experts under autocast", field="workload.precision", modelled=["bf16", "fp32", "bf16_mixed"])
     casts = precision.compute_dtype is not precision.param_dtype and not precision.autocast

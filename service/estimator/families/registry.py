@@ -83,12 +83,24 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
         raise InvalidConfigError(message, field="model_type")
     if model_type not in _FAMILIES:
         raise UnknownModelTypeError(model_type, known_model_types())
+    _check_head(config)
     if config.get("quantization_config") is not None:
         what = "quantization_config (weights that are quantised on disk)"
         raise NotModelledError(what, field="quantization_config", modelled=["16-bit and fp32 weights"])
     module = _module_of(model_type)
     read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type)
     return _build(module, read(config))
+
+
+_OTHER_HEADS = ("Classification", "QuestionAnswering", "MultipleChoice", "RewardModel", "DoubleHeadsModel")
+
+
+def _check_head(config: Mapping[str, object]) -> None:
+    """Refuse a model whose head is no language model's: its weights and its loss are others."""
+    declared = config.get("architectures")
+    for name in declared if isinstance(declared, list) else ():
+        if isinstance(name, str) and name.endswith(_OTHER_HEADS):
+            raise NotModelledError(f"the head of {name}", field="architectures", modelled=["language-model heads"])
 
 
 def _module_of(family: str) -> ModuleType:

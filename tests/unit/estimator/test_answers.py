@@ -80,7 +80,7 @@ def test_corrections_are_added_to_their_instant() -> None:
     corrections = Corrections(
         calibration="cal-1",
         instants={"loss": InstantCorrection(fixed_bytes=10 * MIB, bytes_per_token=3.0)},
-        relative_error=0.01,
+        relative_error=0.05,
     )
     plain = _ask(a_training())
 
@@ -90,7 +90,7 @@ def test_corrections_are_added_to_their_instant() -> None:
     assert _instants(answer)["backward"] == _instants(plain)["backward"]
     assert answer.peak_instant == "loss"
     assert (answer.basis, answer.calibration) == ("calibrated", "cal-1")
-    assert answer.allocated_interval.high == answer.allocated_bytes + round(answer.allocated_bytes * 0.01)
+    assert answer.allocated_interval.high == answer.allocated_bytes + round(answer.allocated_bytes * 0.05)
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
 
 
