@@ -50,13 +50,13 @@ class Experts:
         weights = gather(tape, routing.weights, order, tokens(top_k))
         ids = integers(tape, tokens(top_k), bytes_each=COUNT_BYTES)
         counts, offsets = (integers(tape, sizes.constant(self.num_experts), bytes_each=COUNT_BYTES) for _ in range(2))
-        wide, narrow_ = tokens(2 * top_k * self.intermediate_size), tokens(top_k * self.hidden_size)
-        added = [gather(tape, value_of(bias), sorted_ids, wide) for bias in biases[:1]]
-        fused = self._biased(run, grouped_product(tape, selected, gate_up, offsets, wide), added)
+        wide_rows, narrow_rows = tokens(2 * top_k * self.intermediate_size), tokens(top_k * self.hidden_size)
+        added = [gather(tape, value_of(bias), sorted_ids, wide_rows) for bias in biases[:1]]
+        fused = self._biased(run, grouped_product(tape, selected, gate_up, offsets, wide_rows), added)
         product = self._clamped(run, fused) if self.clamped else self._gated(run, fused)
-        late = [gather(tape, value_of(bias), sorted_ids, narrow_) for bias in biases[1:]]
+        late = [gather(tape, value_of(bias), sorted_ids, narrow_rows) for bias in biases[1:]]
         tape.free(*added)
-        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, offsets, narrow_))
+        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, offsets, narrow_rows))
         out = self._biased(run, out, late)
         weighted = multiply(tape, out, weights)
         restored = self._restored(run, weighted)
@@ -67,8 +67,11 @@ class Experts:
 
     def _biased(self, run: Recording, x: Value, biases: list[Value]) -> Value:
         """Return ``x`` with the biases of its rows' experts added in place, if there are any; ``x`` is dropped."""
+        tape = run.tape
         for bias in biases:
-            x = chain(run.tape, x, lambda t, value, added=bias: add_in_place(t, value, added))  # type: ignore[misc]  # bound now
+            summed = add_in_place(tape, x, bias)
+            tape.free(x)
+            x = summed
         return x
 
     def _clamped(self, run: Recording, fused: Value) -> Value:
