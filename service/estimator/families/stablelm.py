@@ -4,7 +4,7 @@ Field names and defaults are those of transformers 5.23 (``models/stablelm/confi
 """
 
 from service.estimator.families.base import decoder
-from service.estimator.families.reading import Config, flag, integer, number, refuse, rotary_dim
+from service.estimator.families.reading import Config, flag, integer, number, rotary_dim
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -21,8 +21,7 @@ _DEFAULTS = {
 
 
 def stablelm(config: Config) -> VariantSpec:
-    """Return a stablelm; norms of each head's own are refused."""
-    refuse(config, "qk_layernorm", modelled="qk_layernorm: false")
+    """Return a stablelm."""
     hidden, heads = integer(config, "hidden_size", 2560), integer(config, "num_attention_heads", 32)
     return decoder(
         {name: value for name, value in config.items() if name != "head_dim"},
@@ -30,6 +29,7 @@ def stablelm(config: Config) -> VariantSpec:
         norm="layer",
         norm_bias=True,
         keeps_names=True,
+        norms_of_heads=flag(config, "qk_layernorm", default=False),
         parallel="first" if flag(config, "use_parallel_residual", default=False) else "",
         attention_bias=flag(config, "use_qkv_bias", default=False),
         attention_output_bias=False,

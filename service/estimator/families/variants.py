@@ -39,6 +39,7 @@ class VariantSpec(DecoderSpec):
     feed_forward_names: str = "gate_proj up_proj down_proj"
     query_key_norm_style: str = ""
     norms_whole_query: bool = False
+    norms_of_heads: bool = False
     norms_before_value: bool = False
     clips: bool = False
     softcap: bool = False
@@ -127,6 +128,8 @@ def _attention(spec: VariantSpec, kind: str) -> SelfAttention:
         rotation=None if kind in {FULL_BARE, SLIDING_BARE} else rotation,
         query_norm=_head_norm(spec, "q_norm", spec.num_attention_heads),
         key_norm=_head_norm(spec, "k_norm", spec.num_key_value_heads),
+        query_norms=_norms_of_heads(spec, "q_layernorm", spec.num_attention_heads),
+        key_norms=_norms_of_heads(spec, "k_layernorm", spec.num_key_value_heads),
         norm_each_head=not spec.norms_whole_query,
         norms_before_value=spec.norms_before_value,
         clips=spec.clips,
@@ -144,6 +147,12 @@ def _head_norm(spec: VariantSpec, name: str, heads: int) -> Norm | None:
         return None
     size = heads * spec.head_dim if spec.norms_whole_query or style == "centred" else spec.head_dim
     return Norm(name=f"self_attn.{name}", style=style, size=size, bias=style == "layer")
+
+
+def _norms_of_heads(spec: VariantSpec, name: str, heads: int) -> tuple[Norm, ...]:
+    if not spec.norms_of_heads:
+        return ()
+    return tuple(Norm(name=f"self_attn.{name}.norms.{head}", style="layer", size=spec.head_dim) for head in range(heads))
 
 
 def _feed_forward(spec: VariantSpec) -> FusedGatedFeedForward | GatedFeedForward | FeedForward:

@@ -8,8 +8,9 @@ from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import chain, dropout
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.products import split
 from service.estimator.tape.rotary import Rotation, Style, rotate_both
-from service.estimator.tape.views import clamp_in_place, narrow
+from service.estimator.tape.views import clamp_in_place, concatenate, narrow
 
 CONCATENATED = {Style.INLINE, Style.JOINED, Style.INTERLEAVED, Style.OUTER}
 """Rotations whose query lies head after head, since it was concatenated."""
@@ -30,6 +31,9 @@ class SelfAttention:
     rotation: Rotation | None
     query_norm: Norm | None = None
     key_norm: Norm | None = None
+    query_norms: tuple[Norm, ...] = ()
+    key_norms: tuple[Norm, ...] = ()
+    """A norm of its own for every head (stablelm's qk_layernorm)."""
     norm_each_head: bool = True
     norms_before_value: bool = False
     clips: bool = False
@@ -47,7 +51,7 @@ class SelfAttention:
         """Yield the parameter tensors."""
         for layer in self.linears():
             yield from layer.weights()
-        for norm in (self.query_norm, self.key_norm):
+        for norm in (self.query_norm, self.key_norm, *self.query_norms, *self.key_norms):
             if norm is not None:
                 yield from norm.weights()
 
@@ -99,6 +103,8 @@ class SelfAttention:
             query, key, value = (clamp_in_place(run.tape, part) for part in (query, key, value))
         query = self._normalised(run, query, scope, norm=self.query_norm, heads=self.num_heads)
         key = self._normalised(run, key, scope, norm=self.key_norm, heads=self.num_kv_heads)
+        if self.query_norms:
+            query, key = (self._apart(run, x, scope, norms) for x, norms in ((query, self.query_norms), (key, self.key_norms)))
         return query, key, value, []
 
     def _sliced(self, run: Recording, x: Value, scope: str) -> tuple[Value, Value, Value, list[Value]]:
@@ -108,6 +114,14 @@ class SelfAttention:
             for heads in (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         )
         return query, key, value, [fused]
+
+    def _apart(self, run: Recording, states: Value, scope: str, norms: tuple[Norm, ...]) -> Value:
+        """Return the heads normalised one by one and put together again; ``states`` is dropped."""
+        views = split(run.tape, states, (run.extent.tokens(self.head_dim),) * len(norms))
+        heads = tuple(run.norm(norm, view, scope) for norm, view in zip(norms, views, strict=True))
+        joined = concatenate(run.tape, heads)
+        run.tape.free(*heads, *views)
+        return joined
 
     def _normalised(self, run: Recording, x: Value, scope: str, *, norm: Norm | None, heads: int) -> Value:
         if norm is None:

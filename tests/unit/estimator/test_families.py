@@ -93,7 +93,6 @@ def test_a_wrong_field_is_named_with_what_would_be_right(changes: Mapping[str, o
     ("config", "field"),
     [
         (a_config(quantization_config={"bits": 4}), "quantization_config"),
-        (a_config(model_type="stablelm", qk_layernorm=True), "qk_layernorm"),
         (a_config(model_type="gemma", use_bidirectional_attention=True), "use_bidirectional_attention"),
         (_GPT2 | {"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn"),
         (_GPT2 | {"add_cross_attention": True}, "add_cross_attention"),

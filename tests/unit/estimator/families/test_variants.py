@@ -103,6 +103,9 @@ _ROWS = (
     _counted(
         642944, (7131208, 10201144), (3992648, 5526584), model_type="stablelm", use_parallel_residual=True, hidden_dropout=0.1
     ),
+    _counted(
+        643520, (7413832, 10483768), (3992648, 5526584), model_type="stablelm", use_parallel_residual=True, qk_layernorm=True
+    ),
     _counted(643712, (7481416, 10551352), (3992648, 5526584), model_type="stablelm"),
     _counted(643648, (7923272, 10993208), (4026440, 5560376), model_type="glm", head_dim=16),
     _counted(644416, (8715848, 11785784), (4026440, 5560376), model_type="glm4", head_dim=16),
