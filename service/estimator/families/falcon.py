@@ -129,7 +129,7 @@ class FalconAttention:
 
 
 def _written_out(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
-    """Return eager attention: scores divided in place, a mask added, probabilities handed out; an only head is expanded late."""
+    """Return eager attention: scores divided in place, a mask added, probabilities handed out; an only head expands late."""
     tape, heads = run.tape, heads_of(run, how)
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
     side = repeated(tape, k, heads)
