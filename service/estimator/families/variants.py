@@ -64,6 +64,9 @@ def build_variant(spec: DecoderSpec) -> Architecture:
     if len(kinds) != spec.num_hidden_layers:
         message = f"layer_types names {len(kinds)} layers, but num_hidden_layers is {spec.num_hidden_layers}"
         raise InvalidConfigError(message, field="layer_types")
+    if spec.sliding_window is None and {SLIDING, SLIDING_BARE} & set(kinds):
+        message = "layer_types names sliding_attention, but sliding_window is null"
+        raise InvalidConfigError(message, field="sliding_window")
     present = sorted(set(kinds), key=kinds.index)
     windows = {FULL: None, SLIDING: spec.sliding_window}
     rotary_dim = spec.rotary_dim or spec.head_dim

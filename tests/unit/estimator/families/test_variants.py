@@ -264,6 +264,8 @@ def test_a_kernel_without_a_cap_is_refused(kernel: Attention) -> None:
         ({"model_type": "gemma3_text", "head_dim": 32, "layer_types": ["chunked_attention"] * 6}, "layer_types"),
         ({"model_type": "gemma3_text", "head_dim": 32, "layer_types": ["full_attention"] * 5}, "layer_types"),
         ({"model_type": "ministral"}, "head_dim"),
+        ({"model_type": "gemma2", "head_dim": 32, "sliding_window": None}, "sliding_window"),
+        ({"model_type": "qwen2", "layer_types": ["sliding_attention"] * 6}, "sliding_window"),
         ({"model_type": "smollm3", "no_rope_layers": [1, 0, 2, 1, 1, 1]}, "no_rope_layers"),
         ({"model_type": "smollm3", "layer_types": ["full_attention"] * 5}, "layer_types"),
         ({"model_type": "phi", "partial_rotary_factor": 1.5}, "partial_rotary_factor"),
