@@ -39,7 +39,7 @@ class Settings:
     poll_interval_s: float = 5.0
     """How often an idle worker asks Postgres, in case that Redis lost the bell."""
     job_deadline_s: float = 1800.0
-    """From submission to the end of the last attempt."""
+    """From the claim of an attempt to its end; an attempt that is lost later than that is not repeated."""
     probe_deadline_s: float = 600.0
     """From the start of one probe process to its kill."""
     finish_retry_s: float = 60.0

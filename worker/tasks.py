@@ -31,7 +31,10 @@ class Workplace:
 
 def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:
     """Make the attempt that a ring asks for, unless it is stale."""
-    attempt = attempts.claim(sessions, payload, worker=workplace.name, lease_s=workplace.settings.lease_s)
+    settings = workplace.settings
+    attempt = attempts.claim(
+        sessions, payload, worker=workplace.name, lease_s=settings.lease_s, deadline_s=settings.job_deadline_s
+    )
     if attempt is None:
         _log.info("attempt.stale", job_id=str(payload.job_id), attempt=payload.attempt)
         return
@@ -44,7 +47,7 @@ def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> Non
 def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
     """Run the probe of a claimed attempt under its lease, and write what came of it."""
     settings = workplace.settings
-    deadline_s = min(settings.probe_deadline_s, attempt.remaining_s)
+    deadline_s = settings.probe_deadline_s
     request = attempt.request.probe_request(deadline_s=deadline_s)
     reporter = Reporter(partial(attempts.report, sessions, attempt))
     beat = partial(attempts.heartbeat, sessions, attempt, lease_s=settings.lease_s)

@@ -5,12 +5,15 @@ queued ──claim──▶ running ──finish──▶ succeeded | failed | c
   │  └──attempt lost─┤   (lease over, process gone; while attempts and time are left)
   │                  └──attempt lost──▶ failed | cancelled
   ├──cancel──▶ cancelled
-  ├──overdue─▶ failed
+  ├──overdue─▶ failed   (nobody took it within QUEUE_LIMIT_S)
   └──finish──▶ succeeded …   (a late result, while nobody has claimed the next attempt)
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+QUEUE_LIMIT_S = 7 * 24 * 3600.0
+"""How long a job waits in the queue, from its submission or from the loss of its last attempt; running has its own deadline."""
 
 
 class Status(StrEnum):

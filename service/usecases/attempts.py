@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -21,7 +22,7 @@ from service.jobs.contract import (
     Sample,
     parse_measure_request,
 )
-from service.jobs.states import JobState, Lease, Status, after_lost_attempt, lease_of
+from service.jobs.states import QUEUE_LIMIT_S, JobState, Lease, Status, after_lost_attempt, lease_of
 from service.usecases.access import Sessions
 
 Problem = dict[str, object]
@@ -35,8 +36,6 @@ class Attempt:
     number: int
     request: MeasureRequest
     key: str
-    remaining_s: float
-    """Seconds to the job's deadline."""
 
 
 def find_queued(sessions: Sessions, *, device: ProbeDevice) -> JobPayload | None:
@@ -46,10 +45,12 @@ def find_queued(sessions: Sessions, *, device: ProbeDevice) -> JobPayload | None
     return None if waiting is None else JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
 
 
-def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: float) -> Attempt | None:
+def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: float, deadline_s: float) -> Attempt | None:
     """Begin the next attempt at a queued job; ``None`` when the ring was stale or another worker was faster."""
     with transaction(sessions) as session:
-        row = queries.claim(session, payload.job_id, expected=payload.attempt, worker=worker, lease_s=lease_s)
+        row = queries.claim(
+            session, payload.job_id, expected=payload.attempt, worker=worker, lease_s=lease_s, deadline_s=deadline_s
+        )
         if row is None:
             return None
         try:
@@ -60,7 +61,7 @@ def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: floa
             return None
         worker_queries.beat(session, worker, state="busy", job_id=payload.job_id)
         queries.add_events(session, payload.job_id, [status_event(Status.RUNNING, attempt=row.attempt, worker=worker)])
-    return Attempt(job_id=payload.job_id, number=row.attempt, request=request, key=row.key, remaining_s=row.remaining_s)
+    return Attempt(job_id=payload.job_id, number=row.attempt, request=request, key=row.key)
 
 
 def heartbeat(sessions: Sessions, attempt: Attempt, *, lease_s: float) -> Lease:
@@ -145,7 +146,7 @@ def move(session: Session, row: MeasureJobRow, status: Status, *, error: Problem
     now = queries.database_now(session)
     row.state, row.lease_until, row.error, row.phase = status.value, None, error, status.value
     if status is Status.QUEUED:
-        row.progress, row.rung_at = 0.0, now
+        row.progress, row.rung_at, row.deadline_at = 0.0, now, now + timedelta(seconds=QUEUE_LIMIT_S)
     if status.is_terminal:
         row.finished_at = now
     session.flush()

@@ -61,7 +61,6 @@ def submit(
                 request,
                 key=key,
                 max_attempts=settings.max_attempts,
-                deadline_s=settings.job_deadline_s,
             )
     if job_id == new_id:
         # After the commit: a worker could otherwise look for a row that is not there yet.

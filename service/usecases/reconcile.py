@@ -11,7 +11,7 @@ from service.db.session import transaction
 from service.errors import ServiceError
 from service.jobs.bell import Ring
 from service.jobs.contract import JobPayload, ProbeDevice
-from service.jobs.states import Status
+from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.logs import logger
 from service.settings import Settings
 from service.usecases.access import Sessions
@@ -21,6 +21,7 @@ from service.usecases.workers import forget_old
 
 BATCH = 100
 HOUSEKEEPING_INTERVAL_S = 300.0
+_QUEUE_LIMIT_DAYS = QUEUE_LIMIT_S / (24 * 3600)
 
 _log = logger(__name__)
 
@@ -75,7 +76,7 @@ def _end_overdue(sessions: Sessions) -> int:
     with transaction(sessions) as session:
         rows = queries.lock_overdue(session, limit=BATCH)
         for row in rows:
-            detail = f"no worker finished it until {row.deadline_at.isoformat()}; is one running for device {row.device!r}?"
+            detail = f"no worker took it in {_QUEUE_LIMIT_DAYS:.0f} days; is one running for device {row.device!r}?"
             error = problem("deadline-exceeded", "The measurement waited too long", detail)
             move(session, row, Status.FAILED, error=error, reason=detail)
     return len(rows)

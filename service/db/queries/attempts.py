@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, extract, func, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
@@ -28,12 +28,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the claim of a job returns: the new attempt, and how long the job may still take."""
+    """What the claim of a job returns: the new attempt, and what was asked."""
 
     attempt: int
     request: Document
     key: str
-    remaining_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +56,10 @@ def next_queued(session: Session, *, device: str) -> Waiting | None:
     return None if row is None else Waiting(job_id=row.id, attempt=row.attempt, device=device)
 
 
-def claim(session: Session, job_id: uuid.UUID, *, expected: int, worker: str, lease_s: float) -> Claim | None:
-    """Take a queued job whose attempt is still ``expected``, for ``lease_s`` seconds."""
+def claim(
+    session: Session, job_id: uuid.UUID, *, expected: int, worker: str, lease_s: float, deadline_s: float
+) -> Claim | None:
+    """Take a queued job whose attempt is still ``expected`` for ``lease_s`` seconds; ``deadline_s`` run from now."""
     statement = (
         update(Job)
         .where(Job.id == job_id, Job.state == Status.QUEUED, Job.attempt == expected, Job.deadline_at > func.now())
@@ -66,17 +67,18 @@ def claim(session: Session, job_id: uuid.UUID, *, expected: int, worker: str, le
             state=Status.RUNNING,
             attempt=Job.attempt + 1,
             lease_until=_in_seconds(lease_s),
+            deadline_at=_in_seconds(deadline_s),
             worker=worker,
             started_at=func.coalesce(Job.started_at, func.now()),
             progress=0.0,
             phase="starting",
         )
-        .returning(Job.attempt, Job.request, Job.key, extract("epoch", Job.deadline_at - func.now()).label("remaining_s"))
+        .returning(Job.attempt, Job.request, Job.key)
     )
     row = session.execute(statement).first()
     if row is None:
         return None
-    return Claim(attempt=row.attempt, request=row.request, key=row.key, remaining_s=float(row.remaining_s))
+    return Claim(attempt=row.attempt, request=row.request, key=row.key)
 
 
 def extend_lease(session: Session, job_id: uuid.UUID, *, attempt: int, lease_s: float) -> bool:
@@ -168,7 +170,7 @@ def lock_expired(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
 
 
 def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
-    """Return and lock queued jobs whose deadline has passed."""
+    """Return and lock jobs that nobody took within the queue's limit."""
     query = (
         select(Job)
         .where(Job.state == Status.QUEUED, Job.deadline_at <= func.now())

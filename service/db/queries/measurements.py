@@ -11,7 +11,7 @@ from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasure
 from service.db.pages import Page, PageRequest, after, page_of
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow, MeasurementSampleRow
 from service.jobs.contract import MeasureRequest, Priority, document_of
-from service.jobs.states import Status
+from service.jobs.states import QUEUE_LIMIT_S, Status
 
 LIST = "measurements"
 _WEIGHTS = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
@@ -21,9 +21,7 @@ Event = MeasurementEventRow
 Sample = MeasurementSampleRow
 
 
-def insert_job(
-    session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int, deadline_s: float
-) -> None:
+def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int) -> None:
     """Store a queued job that is rung for as soon as this transaction is committed."""
     session.execute(
         insert(Job).values(
@@ -36,7 +34,7 @@ def insert_job(
             model_revision=request.model.revision,
             priority=_WEIGHTS[request.priority],
             max_attempts=max_attempts,
-            deadline_at=func.now() + timedelta(seconds=deadline_s),
+            deadline_at=func.now() + timedelta(seconds=QUEUE_LIMIT_S),
             rung_at=func.now(),
         )
     )

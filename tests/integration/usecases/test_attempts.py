@@ -1,6 +1,8 @@
 """Claim, heartbeat and end of an attempt against a real database: one winner, and a fence that holds."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -10,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.errors import UnavailableError
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, ProbeDevice, Progress, Sample
-from service.jobs.states import Lease, Status
+from service.jobs.states import QUEUE_LIMIT_S, Lease, Status
 from service.settings import Settings
 from service.usecases import attempts, measurements, outcomes
 from service.usecases.attempts import Attempt
@@ -20,6 +22,8 @@ from worker.patience import insist
 
 Sessions = sessionmaker[Session]
 LEASE_S = 30.0
+DEADLINE_S = 600.0
+TERMS: Mapping[str, float] = {"lease_s": LEASE_S, "deadline_s": DEADLINE_S}
 
 
 def submitted(sessions: Sessions, *, settings: Settings | None = None) -> UUID:
@@ -30,7 +34,7 @@ def submitted(sessions: Sessions, *, settings: Settings | None = None) -> UUID:
 
 def claimed(sessions: Sessions, job_id: UUID, *, expected: int = 0, worker: str = "w") -> Attempt:
     """Return a fresh attempt at a queued job."""
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=expected), worker=worker, lease_s=LEASE_S)
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=expected), worker=worker, **TERMS)
     assert attempt is not None
     return attempt
 
@@ -57,7 +61,7 @@ def test_of_many_claims_one_wins(sessions: Sessions) -> None:
     payload = JobPayload(job_id=submitted(sessions), attempt=0)
 
     with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(lambda number: attempts.claim(sessions, payload, worker=f"w{number}", lease_s=LEASE_S), range(20)))
+        won = list(pool.map(lambda number: attempts.claim(sessions, payload, worker=f"w{number}", **TERMS), range(20)))
 
     assert [attempt.number for attempt in won if attempt is not None] == [1]
 
@@ -69,7 +73,7 @@ def test_a_stale_ring_claims_nothing(sessions: Sessions) -> None:
     end_lease(sessions, job_id)
     requeue(sessions)
 
-    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="late", lease_s=LEASE_S) is None
+    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="late", **TERMS) is None
     assert claimed(sessions, job_id, expected=1).number == 2
 
 
@@ -81,9 +85,25 @@ def test_a_claim_carries_what_was_asked(sessions: Sessions) -> None:
 
     assert attempt.request == a_request()
     assert attempt.key == "k"
-    assert 0 < attempt.remaining_s <= Settings().job_deadline_s
     job = measurements.read(sessions, job_id)
     assert (job.status, job.attempt, job.worker) == (Status.RUNNING, 1, "w7")
+
+
+def test_time_in_the_queue_is_no_running_time(sessions: Sessions) -> None:
+    """An attempt has its whole deadline from its claim, however long the job waited; back in the queue it waits as long."""
+    job_id = submitted(sessions)
+    with sessions.begin() as session:
+        waited = text("UPDATE measurements SET created_at = created_at - interval '2 days' WHERE id = :id")
+        session.execute(waited, {"id": job_id})
+
+    claimed(sessions, job_id)
+    running = measurements.read(sessions, job_id)
+    attempts.release(sessions, job_id, attempt=1, reason="lost")
+    queued = measurements.read(sessions, job_id)
+
+    assert running.started_at is not None
+    assert running.deadline_at - running.started_at == timedelta(seconds=DEADLINE_S)
+    assert queued.deadline_at - running.started_at > timedelta(seconds=QUEUE_LIMIT_S)
 
 
 def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None:
@@ -93,7 +113,7 @@ def test_a_request_of_another_version_fails_in_words(sessions: Sessions) -> None
         change = text("""UPDATE measurements SET request = request || '{"surprise": 1}' WHERE id = :id""")
         session.execute(change, {"id": job_id})
 
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=LEASE_S)
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", **TERMS)
 
     assert attempt is None
     job = measurements.read(sessions, job_id)

@@ -67,7 +67,7 @@ def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool
 def measure(sessions: Sessions, request: MeasureRequest, result: ProbeResult) -> StoredMeasurement:
     """Ask for a measurement and let it find ``result``."""
     job_id = measurements.submit(sessions, request, key=KEY, settings=Settings(), ring=no_bell).id
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30)
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
     assert attempt is not None
     assert outcomes.succeed(sessions, attempt, result)
     return measurements.read(sessions, job_id)
@@ -144,10 +144,10 @@ def test_a_result_and_what_it_teaches_are_one(sessions: Sessions) -> None:
     """A fenced result teaches nothing."""
     request = a_request()
     job_id = measurements.submit(sessions, request, key=KEY, settings=Settings(), ring=no_bell).id
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30)
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
     assert attempt is not None
     attempts.release(sessions, job_id, attempt=1, reason="lost")
-    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=1), worker="w2", lease_s=30) is not None
+    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=1), worker="w2", lease_s=30, deadline_s=600) is not None
 
     assert not outcomes.succeed(sessions, attempt, a_result(request))
 

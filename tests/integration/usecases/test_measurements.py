@@ -11,7 +11,7 @@ from service.db.measurement import MeasurementFilter, StoredMeasurement
 from service.errors import IdempotencyConflictError, InvalidRequestError, MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
-from service.jobs.states import Status
+from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.settings import Settings
 from service.usecases import attempts, measurements, outcomes
 from service.usecases.access import PageRequest
@@ -54,7 +54,7 @@ def a_key(key: str = "one", body: bytes = b"{}") -> RequestKey:
 
 def finish(sessions: Sessions, job_id: UUID) -> None:
     """Let a job succeed."""
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30)
+    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
     assert attempt is not None
     assert outcomes.succeed(sessions, attempt, a_result())
 
@@ -68,7 +68,7 @@ def test_a_job_is_stored_and_then_rung_for(sessions: Sessions) -> None:
     assert rings.heard == [(ProbeDevice.CPU, JobPayload(job_id=job_id, attempt=0))]
     job = measurements.read(sessions, job_id)
     assert (job.status, job.progress, job.attempt, job.model_name) == (Status.QUEUED, 0.0, 0, "tiny")
-    assert job.deadline_at - job.created_at == timedelta(seconds=Settings().job_deadline_s)
+    assert job.deadline_at - job.created_at == timedelta(seconds=QUEUE_LIMIT_S)
 
 
 def test_fifty_requests_with_one_key_make_one_job(sessions: Sessions) -> None:
@@ -114,7 +114,7 @@ def test_urgent_jobs_go_first_and_equal_ones_in_order(sessions: Sessions) -> Non
     for _ in order:
         payload = attempts.find_queued(sessions, device=ProbeDevice.CPU)
         assert payload is not None
-        attempts.claim(sessions, payload, worker="w", lease_s=30)
+        attempts.claim(sessions, payload, worker="w", lease_s=30, deadline_s=600)
         taken.append(payload.job_id)
 
     assert taken == [high, normal, later, low]

@@ -44,7 +44,10 @@ def submit(sessions: Sessions) -> UUID:
 
 def claim(sessions: Sessions, job_id: UUID, *, attempt: int = 0) -> None:
     """Let a worker take a job that it will never finish."""
-    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=attempt), worker="gone", lease_s=30) is not None
+    assert (
+        attempts.claim(sessions, JobPayload(job_id=job_id, attempt=attempt), worker="gone", lease_s=30, deadline_s=600)
+        is not None
+    )
 
 
 def change(sessions: Sessions, job_id: UUID, assignment: str) -> None:
@@ -112,7 +115,7 @@ def test_a_cancelled_job_of_a_dead_worker_is_cancelled(sessions: Sessions) -> No
 
 
 def test_a_job_that_no_worker_took_in_time_fails_in_words(sessions: Sessions) -> None:
-    """The deadline holds in the queue, too, and the reason asks whether a worker runs."""
+    """The queue has a limit of its own, and the reason names it and asks whether a worker runs."""
     job_id = submit(sessions)
     change(sessions, job_id, "deadline_at = now()")
 
@@ -122,7 +125,7 @@ def test_a_job_that_no_worker_took_in_time_fails_in_words(sessions: Sessions) ->
     assert done.ended == 1
     assert job.status is Status.FAILED
     assert job.error is not None
-    assert "is one running for device 'cpu'?" in str(job.error["detail"])
+    assert "in 7 days; is one running for device 'cpu'?" in str(job.error["detail"])
 
 
 def test_an_overdue_job_is_not_begun_again(sessions: Sessions) -> None:

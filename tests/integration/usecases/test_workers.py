@@ -36,7 +36,7 @@ def last_heartbeat_was(sessions: Sessions, name: str, seconds: float) -> None:
 def running_job(sessions: Sessions, worker: str) -> UUID:
     """Return a job that a worker has claimed."""
     job_id = measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell).id
-    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker=worker, lease_s=30) is not None
+    assert attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker=worker, lease_s=30, deadline_s=600) is not None
     return job_id
 
 
