@@ -43,6 +43,7 @@ def multiply(tape: Tape, left: Value, right: Value) -> Value:
 
     def backward(_: Storage) -> None:
         grads = [tape.scratch(numel, dtype) for side in (left, right) if side.requires_grad]
+        tape.unpacked()
         for side in (left, right):
             if side.requires_grad:
                 _send_made(tape, side, grads.pop(0), numel)

@@ -45,6 +45,8 @@ class Tape:
         self._stop_after: int | None = None
         self.collected: list[Storage] | None = None
         self._outbox: list[tuple[Value, Storage, bool]] = []
+        self._running: Node | None = None
+        self._forgets = False
 
     @property
     def stopped(self) -> bool:
@@ -219,9 +221,19 @@ class Tape:
                 node.run()
             elif node.grad is not None:
                 grad, node.grad = node.grad, None
+                self._running = node
                 node.backward(grad)
                 self.release(*node.saved, *([] if node.consumes else [grad]))
                 self._deliver()
+
+    def unpacked(self) -> None:
+        """Drop what the running node kept, once its formula is through: a checkpoint hands each tensor out once and forgets it.
+
+        Without checkpointing the node holds it until its gradients are reduced and cast as well.
+        """
+        if self._forgets and self._running is not None:
+            self.release(*self._running.saved)
+            self._running.saved = []
 
     def hook(self, run: Callable[[], None]) -> None:
         """Arrange for ``run`` when backward comes by this place."""
@@ -268,6 +280,8 @@ class Tape:
         if y.node is not None:
             y.node.grad = grad
         nodes, self.nodes = self.nodes, outer_nodes
+        self._forgets = True
         self._visit(nodes)
+        self._forgets = False
         if stub.grad is not None:
             self.send(kept, stub.grad, is_view=stub.grad_is_view)

@@ -6,7 +6,7 @@ import pytest
 
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, from_input, multiply_scalar
+from service.estimator.tape.elementwise import add, cast, from_input, multiply, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.nodes import Parameter, Value
@@ -233,3 +233,25 @@ def test_a_freed_tensor_can_be_revived_for_an_outer_name() -> None:
     assert sizes.subtract(live_bytes(tape), lower) in {sizes.ZERO, sizes.scale(_WIDE, 2)}
     assert first.references >= 1
     assert y.requires_grad
+
+
+def _product_of_two_formats(tape: Tape) -> Block:
+    """Return a block that multiplies its input by itself in fp32: one of the gradients is cast back."""
+
+    def block(x: Value) -> Value:
+        wide = cast(tape, x, DType.FP32)
+        y = multiply(tape, wide, x)
+        tape.free(wide, x)
+        return y
+
+    return block
+
+
+def test_a_checkpoint_forgets_a_tensor_once_the_formula_has_it() -> None:
+    """Both gradients (2 x 40) are made beside the incoming one (40) and both factors (20, 40); the cast (20) comes later."""
+    plain, checkpointed = a_tape(), a_tape()
+    y = _product_of_two_formats(plain)(a_leaf(plain, _WIDE))
+    again = checkpointed.checkpoint(_product_of_two_formats(checkpointed), a_leaf(checkpointed, _WIDE))
+
+    assert run_backward(plain, y) == 2 * 40 + 40 + 20 + 40 + 20
+    assert run_backward(checkpointed, again) == 2 * 40 + 40 + 20 + 40
