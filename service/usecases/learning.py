@@ -1,13 +1,14 @@
 """What a measurement says about the estimator: how far off it was, and what it should answer from now on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from service.calibration.apply import point_of, to_document
-from service.calibration.derive import Evidence, calibrate
+from service.calibration.derive import Evidence, MeasuredPoint, calibrate
 from service.calibration.key import calibration_scope, is_reference
 from service.db.measurement import StoredMeasurement, StoredResult
 from service.db.queries.calibrations import add_calibration, lock_key
@@ -54,6 +55,8 @@ def predict(request: MeasureRequest, result: ProbeResult) -> Prediction | None:
     measured = result.peaks.allocated_bytes
     if answered is None or result.peaks.out_of_memory or not measured:
         return None
+    if not _ran_its_tokens(_point(answered, request), msgspec.to_builtins(result.probes), extrapolated=result.extrapolated):
+        return None
     predicted = answered.estimate.allocated_bytes
     return Prediction(allocated_bytes=predicted, error=predicted / measured - 1)
 
@@ -94,7 +97,7 @@ def answer(request: MeasureRequest, plans: PlanCache) -> Answered | None:
 
 
 def _evidence(session: Session, key: str, plans: PlanCache) -> Iterator[Evidence]:
-    """Give the measurements of a key that ran the releases which keys stand for, oldest first."""
+    """Give the measurements of a key that ran the asked tokens under the releases which keys stand for, oldest first."""
     for stored in reversed(succeeded_with_key(session, key, limit=MAX_EVIDENCE)):
         if stored.result is None or not is_reference(stored.result.environment):
             continue
@@ -103,14 +106,29 @@ def _evidence(session: Session, key: str, plans: PlanCache) -> Iterator[Evidence
         except ProtocolError as error:
             _log.warning("evidence.unreadable", job_id=str(stored.id), reason=str(error))
             continue
-        if (answered := answer(request, plans)) is not None:
-            yield _beside(stored, stored.result, request, answered)
+        answered = answer(request, plans)
+        if answered is None:
+            continue
+        point = _point(answered, request)
+        if _ran_its_tokens(point, stored.result.probes, extrapolated=stored.result.extrapolated):
+            yield _beside(stored, stored.result, point, answered)
 
 
-def _beside(stored: StoredMeasurement, result: StoredResult, request: MeasureRequest, answered: Answered) -> Evidence:
+def _point(answered: Answered, request: MeasureRequest) -> MeasuredPoint:
+    return point_of(answered.architecture, request.task.workload, request.layout)
+
+
+def _ran_its_tokens(point: MeasuredPoint, probes: Iterable[Mapping[str, object]], *, extrapolated: bool) -> bool:
+    """Tell whether the asked batch and lengths were run: where fewer were, the answer is the analytic one with a shift."""
+    asked = (point.micro_batch_size, point.sequence_length + point.output_tokens, point.output_tokens)
+    sizes = ((probe["micro_batch_size"], probe["sequence_length"], probe["output_tokens"]) for probe in probes)
+    return not extrapolated or asked in sizes
+
+
+def _beside(stored: StoredMeasurement, result: StoredResult, point: MeasuredPoint, answered: Answered) -> Evidence:
     return Evidence(
         measurement=str(stored.id),
-        point=point_of(answered.architecture, request.task.workload, request.layout),
+        point=point,
         measured={str(reading["name"]): int(str(reading["allocated_bytes"])) for reading in result.instants},
         predicted={instant.name: instant.allocated_bytes for instant in answered.estimate.instants},
         transferable=result.transferable,

@@ -197,8 +197,9 @@ def _notes(asked: Point, sizes: tuple[Point, ...], depths: tuple[int, ...]) -> t
     if len(sizes) > 1:
         ran = " and ".join(f"{size.micro_batch_size} x {size.sequence_length + size.output_tokens}" for size in sizes)
         notes.append(
-            f"ran {ran} of {asked.micro_batch_size} x {asked.sequence_length + asked.output_tokens} tokens: the answer follows "
-            "the analytic one from there, shifted by what was measured"
+            f"ran {ran} of {asked.micro_batch_size} x {asked.sequence_length + asked.output_tokens} tokens: the peaks follow "
+            "the analytic curve from there, shifted by what was measured; they are no evidence for it, so there is no "
+            "prediction and nothing is learnt"
         )
     return tuple(notes)
 

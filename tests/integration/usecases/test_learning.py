@@ -4,6 +4,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import msgspec
+import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.calibration.apply import from_document
@@ -22,6 +23,7 @@ from service.jobs.contract import (
     ModelSource,
     Peaks,
     ProbeDevice,
+    ProbeReading,
     ProbeResult,
     task_of,
 )
@@ -126,6 +128,22 @@ def test_other_kernels_and_other_releases_teach_nothing(sessions: Sessions) -> N
     assert calibration_id_of(kernels) is None
     assert calibration_id_of(release) is None
     assert calibrations.latest_by_keys(sessions, [KEY]) == {}
+
+
+@pytest.mark.parametrize(("sequence_length", "teaches"), [(64, True), (32, False)])
+def test_only_the_asked_tokens_are_evidence(sessions: Sessions, sequence_length: int, *, teaches: bool) -> None:
+    """Where fewer tokens ran, the peaks hold the analytic answer already, and it is not held against itself."""
+    request = a_request()
+    ran = tuple(
+        ProbeReading(num_layers=depth, micro_batch_size=1, sequence_length=sequence_length, instants=()) for depth in (1, 2)
+    )
+    result = msgspec.structs.replace(a_result(request), probes=ran, extrapolated=True)
+
+    measured = measure(sessions, request, result)
+
+    assert measured.result is not None
+    assert (measured.result.prediction is not None) == teaches
+    assert (calibration_id_of(measured) is not None) == teaches
 
 
 def test_what_the_estimator_cannot_answer_is_measured_all_the_same(sessions: Sessions) -> None:

@@ -112,7 +112,7 @@ def test_a_slow_host_runs_fewer_tokens_and_says_so() -> None:
     assert len(sizes) == 2
     assert max(sizes) < plan.asked.num_tokens
     assert not plan.exact_tokens
-    assert any("of 4 x 256 tokens" in note for note in plan.notes)
+    assert any("of 4 x 256 tokens: the peaks follow the analytic curve" in note for note in plan.notes)
 
 
 def test_the_batch_is_cut_before_the_sequence() -> None:
