@@ -15,9 +15,10 @@ APPROXIMATE_PER_MILLE = (450, 1700)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a task knows before the bytes outside of the allocator are added."""
+    """What a task knows before the bytes outside of the allocator are added; ``linked_gpus`` share communicators."""
 
     num_gpus: int
+    linked_gpus: int
     instants: tuple[Instant, ...]
     peak: Instant
     steady_bytes: int
@@ -30,10 +31,17 @@ class Draft:
     warnings: tuple[str, ...] = ()
 
 
-def assemble(draft: Draft, *, corrections: Corrections | None) -> Estimate:
-    """Return the answer: allocated, reserved and device bytes of the peak, each with a 0.95 interval."""
+def assemble(draft: Draft, *, corrections: Corrections | None, warnings: tuple[str, ...] = ()) -> Estimate:
+    """Return the answer: allocated, reserved and device bytes of the peak, each with a 0.95 interval.
+
+    ``warnings`` are about the device; those of the draft and of its model stand before them.
+    """
     allocated = draft.peak.allocated_bytes
-    slack, context, links = allocator_slack(allocated, gathers=draft.gathers), device_context(), communicators(draft.num_gpus)
+    slack, context, links = (
+        allocator_slack(allocated, gathers=draft.gathers),
+        device_context(),
+        communicators(draft.linked_gpus),
+    )
     inside = _allocated_interval(draft, corrections)
     reserved = allocated + slack.point
     outside = [
@@ -57,7 +65,7 @@ def assemble(draft: Draft, *, corrections: Corrections | None) -> Estimate:
         stages=(Stage(0, allocated, draft.steady_bytes),),
         checkpoint=draft.checkpoint,
         serving=draft.serving,
-        warnings=(*draft.warnings, *_warnings(draft)),
+        warnings=(*draft.warnings, *_warnings(draft), *warnings),
         basis=corrections.basis if corrections is not None else "analytic",
         calibration=corrections.calibration if corrections is not None else None,
     )

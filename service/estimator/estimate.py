@@ -60,7 +60,12 @@ def estimate(
         check_serving(model, workload, layout)
         record = plans.serving if plans is not None else record_serving
         host = serve_timeline.Host(layout=layout, device=device, corrections=corrections)
-        return assemble(serve_timeline.explain(model, workload, host, record), corrections=corrections)
-    check_training(model, workload, layout)
-    timeline = train_timeline(model, workload, layout, plans.training if plans is not None else record_training)
-    return assemble(explain_training(model, workload, layout, timeline, corrections), corrections=corrections)
+        draft, compute_dtype = serve_timeline.explain(model, workload, host, record), workload.weight_dtype
+    else:
+        check_training(model, workload, layout)
+        timeline = train_timeline(model, workload, layout, plans.training if plans is not None else record_training)
+        draft, compute_dtype = (
+            explain_training(model, workload, layout, timeline, corrections),
+            workload.precision.compute_dtype,
+        )
+    return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype))

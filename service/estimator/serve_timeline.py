@@ -56,6 +56,8 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
     peak = max(moments, key=lambda moment: moment.allocated_bytes)
     return Draft(
         num_gpus=host.layout.num_gpus,
+        # Replicas never talk to each other.
+        linked_gpus=host.layout.num_gpus // host.layout.data_parallel,
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=weights + cache,

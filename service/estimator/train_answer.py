@@ -23,6 +23,7 @@ def explain_training(
     peak = max(moments, key=lambda moment: moment.allocated_bytes)
     return Draft(
         num_gpus=layout.num_gpus,
+        linked_gpus=layout.num_gpus,
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,

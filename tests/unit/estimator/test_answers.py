@@ -1,5 +1,7 @@
 """The explained answer: instants, the three quantities, components in words, corrections, checkpoints, warnings."""
 
+from dataclasses import replace
+
 import pytest
 
 from service.estimator.corrections import Corrections, InstantCorrection
@@ -52,7 +54,7 @@ def test_the_cache_holds_two_tensors_of_every_token() -> None:
     assert answer.serving.budget_bytes == a_device().usable_bytes
 
 
-@pytest.mark.parametrize(("max_model_len", "tokens"), [(None, 128), (64, 128), (1000, 1000)])
+@pytest.mark.parametrize(("max_model_len", "tokens"), [(None, 128), (128, 128), (1000, 1000)])
 def test_a_static_cache_is_as_long_as_it_was_made(max_model_len: int | None, tokens: int) -> None:
     """It is there from prefill on, for the longest sequence that was announced, with a counter for each layer."""
     num_layers = a_model().num_hidden_layers
@@ -146,6 +148,35 @@ def test_a_job_of_several_gpus_has_a_communicator(num_gpus: int) -> None:
 
     assert answer.num_gpus == num_gpus
     assert answer.device_bytes - answer.reserved_bytes > _ask(a_training()).device_bytes - _ask(a_training()).reserved_bytes
+
+
+def test_replicas_that_serve_share_no_communicator() -> None:
+    """More replicas change nothing on the GPU of one: they never talk to each other."""
+    one, many = (_ask(a_serving(), Layout(data_parallel=replicas)) for replicas in (1, 8))
+
+    assert many.num_gpus == 8
+    assert (many.device_bytes, many.components) == (one.device_bytes, one.components)
+
+
+@pytest.mark.parametrize(
+    ("workload", "peak_flops", "warned"),
+    [
+        (a_training(precision="bf16"), {"fp16": 1, "fp32": 1}, True),
+        (a_serving(), {"fp16": 1, "fp32": 1}, True),
+        (a_training(precision="fp16"), {"fp16": 1, "fp32": 1}, False),
+        (a_training(precision="bf16"), {"bf16": 1}, False),
+        (a_training(precision="bf16"), {}, False),
+    ],
+)
+def test_a_format_without_hardware_is_warned_of(
+    workload: TrainWorkload | ServeWorkload, peak_flops: dict[str, int], *, warned: bool
+) -> None:
+    """A GPU with peak rates but none for the arithmetic of the workload emulates it; of an unknown GPU nothing is said."""
+    device = replace(a_device(), peak_flops=peak_flops)
+
+    answer = estimate(a_model(), workload, layout=Layout(), device=device)
+
+    assert any("no hardware for bf16" in line for line in answer.warnings) is warned
 
 
 @pytest.mark.parametrize("workload", [a_training(), a_serving()], ids=["train", "serve"])
