@@ -58,12 +58,31 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
         raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
+    _check_engine_words(workload)
     _check_sequence(model, workload.prompt_tokens + workload.output_tokens)
     _check_attention(model, workload.attention)
     _check_layout(model, layout)
     if layout.zero_stage:
         message = f"zero_stage is {layout.zero_stage}, but serving has no optimizer to shard; leave it at 0"
         raise InvalidInputError(message, field="layout.zero_stage")
+
+
+def _check_engine_words(workload: ServeWorkload) -> None:
+    """Raise for words that change nothing on transformers: who says them expects an answer that rests on them."""
+    for name in ("engine_version", "gpu_memory_fraction", "max_num_batched_tokens"):
+        if getattr(workload, name) is not None:
+            raise NotModelledError(name, field=f"workload.{name}", modelled=[f"requests without {name}"])
+    if workload.enforce_eager:
+        raise NotModelledError("enforce_eager true", field="workload.enforce_eager", modelled=["enforce_eager false"])
+    if workload.max_model_len is None:
+        return
+    tokens = workload.prompt_tokens + workload.output_tokens
+    if workload.max_model_len < tokens:
+        message = f"max_model_len is {workload.max_model_len}, but prompt_tokens + output_tokens is {tokens}; at least {tokens}"
+        raise InvalidInputError(message, field="workload.max_model_len")
+    if workload.cache is not Cache.STATIC:
+        what = f"max_model_len of a {workload.cache.value} cache"
+        raise NotModelledError(what, field="workload.max_model_len", modelled=["cache static"])
 
 
 def _only(value: object, field: str, modelled: tuple[object, ...]) -> None:

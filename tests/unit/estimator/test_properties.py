@@ -89,12 +89,15 @@ def questions(draw: st.DrawFn) -> tuple[Architecture, TrainWorkload, Layout]:
 @st.composite
 def servings(draw: st.DrawFn) -> tuple[Architecture, ServeWorkload]:
     """Draw a model and a serving workload that has an answer."""
+    prompt_tokens, output_tokens = draw(st.integers(1, 500)), draw(st.integers(0, 100))
+    cache = draw(st.sampled_from([Cache.DYNAMIC, Cache.STATIC]))
+    lengths = st.integers(prompt_tokens + output_tokens, 1000) if cache is Cache.STATIC else st.nothing()
     workload = ServeWorkload(
         num_sequences=draw(st.integers(1, 20)),
-        prompt_tokens=draw(st.integers(1, 500)),
-        output_tokens=draw(st.integers(0, 100)),
-        cache=draw(st.sampled_from([Cache.DYNAMIC, Cache.STATIC])),
-        max_model_len=draw(st.none() | st.integers(1, 1000)),
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        cache=cache,
+        max_model_len=draw(st.none() | lengths),
         attention=draw(st.sampled_from(list(Attention))),
     )
     return draw(models()), workload

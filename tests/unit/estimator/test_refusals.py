@@ -78,6 +78,11 @@ def test_training_without_a_term_is_refused(changes: dict[str, Any], field: str,
         ({"weight_dtype": DType.FP8}, "workload.weight_dtype", "bf16, fp16, fp32"),
         ({"kv_cache_dtype": DType.FP8}, "workload.kv_cache_dtype", "the dtype of the weights"),
         ({"num_beams": 4}, "workload.num_beams", "1"),
+        ({"engine_version": "5.0"}, "workload.engine_version", "requests without engine_version"),
+        ({"gpu_memory_fraction": 0.9}, "workload.gpu_memory_fraction", "requests without gpu_memory_fraction"),
+        ({"max_num_batched_tokens": 8192}, "workload.max_num_batched_tokens", "requests without max_num_batched_tokens"),
+        ({"enforce_eager": True}, "workload.enforce_eager", "enforce_eager false"),
+        ({"max_model_len": 4096}, "workload.max_model_len", "cache static"),
     ],
 )
 def test_serving_without_a_term_is_refused(changes: dict[str, Any], field: str, modelled: str) -> None:
@@ -87,6 +92,16 @@ def test_serving_without_a_term_is_refused(changes: dict[str, Any], field: str, 
     assert isinstance(refusal, NotModelledError)
     assert refusal.field == field
     assert f"modelled: {modelled}" in refusal.message
+
+
+@pytest.mark.parametrize("cache", [Cache.DYNAMIC, Cache.STATIC])
+def test_a_length_below_the_tokens_cannot_run(cache: Cache) -> None:
+    """No engine serves 128 tokens within a max_model_len of 127."""
+    refusal = _refusal(a_serving(cache=cache, max_model_len=127))
+
+    assert isinstance(refusal, InvalidInputError)
+    assert refusal.field == "workload.max_model_len"
+    assert "at least 128" in refusal.message
 
 
 def test_a_sequence_within_the_window_is_answered_as_without_one() -> None:
