@@ -70,6 +70,25 @@ def test_an_eager_falcon_keeps_its_probabilities_alone() -> None:
     assert added[PER_SCORE] == 2 * 4
 
 
+def test_a_falcon_with_all_heads_takes_views_of_its_projection() -> None:
+    """Without ``multi_query`` nothing is copied out: values keep the fused projection, 6h, where one head keeps 2h of query."""
+    workload = a_training(precision="bf16")
+
+    one, every = (added_by_a_layer(a_family(**_falcon(multi_query=switch)), workload)[PER_TOKEN] for switch in (True, False))
+
+    key = 2 * 16
+    assert every - one == (6 * 64 + 2 * 64) - 2 * key
+
+
+def test_the_math_kernel_masks_a_falcon_too() -> None:
+    """An asked-for math kernel keeps its scores in fp32 and no bias."""
+    model = a_family(**_falcon(multi_query=False))
+
+    added = added_by_a_layer(model, a_training(precision="bf16", attention=Attention.MATH))
+
+    assert added[PER_SCORE] == 4 * 4
+
+
 def test_a_falcon_with_one_key_head_caches_one() -> None:
     """Falcon-7b's keys and values are one head; the new architecture caches all heads, since it expands them first."""
     single = a_family(**_falcon(multi_query=True))

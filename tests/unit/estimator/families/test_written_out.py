@@ -4,13 +4,14 @@ import pytest
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidConfigError, NotModelledError
+from service.estimator.estimate import estimate
 from service.estimator.layout import Layout
 from service.estimator.passes import record_training
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section
 from service.estimator.timeline import training_pass
 from service.estimator.workload import Attention, Checkpointing
-from tests.builders import a_training
+from tests.builders import a_device, a_serving, a_training
 from tests.unit.estimator.families.kept import PER_SCORE, PER_TOKEN, a_family, added_by_a_layer
 
 _SMALL: dict[str, dict[str, object]] = {
@@ -170,3 +171,46 @@ def test_a_field_by_its_library_name_is_read_too() -> None:
     model = a_family(model_type="gptj", hidden_size=256, num_attention_heads=4, num_hidden_layers=3, rotary_dim=32)
 
     assert (model.spec.hidden_size, model.num_hidden_layers) == (256, 3)
+
+
+@pytest.mark.parametrize("model_type", ["gptj", "codegen", "gpt_neo", "mpt", "bloom", "gpt_bigcode"])
+def test_a_replica_caches_key_and_value_of_every_layer(model_type: str) -> None:
+    """Two sequences of 128 tokens: 2 L b s k elements of two bytes; one head of GPT-BigCode's four is cached."""
+    model = _model(model_type)
+    width = 64 if model_type == "gpt_bigcode" else 256
+
+    answer = estimate(model, a_serving(), layout=Layout(), device=a_device())
+
+    assert answer.serving is not None
+    assert answer.serving.kv_cache_bytes == 2 * model.num_hidden_layers * 2 * 128 * width * 2
+
+
+def test_a_projected_embedding_makes_one_tensor_more() -> None:
+    """OPT-350m's embeddings go through a linear layer before positions are added; both tables are trained."""
+    changes = {"max_position_embeddings": 512}
+    plain, projected = _model("opt", **changes), _model("opt", word_embed_proj_dim=128, **changes)
+
+    answers = [estimate(model, a_training(), layout=Layout(), device=a_device()) for model in (plain, projected)]
+
+    counts = [model.parameter_counts().total for model in (plain, projected)]
+    assert counts[0] - counts[1] == 100 * 128 - 2 * 128 * 256
+    assert answers[1].allocated_bytes > answers[0].allocated_bytes
+
+
+def test_dropped_embeddings_cost_a_mask_by_the_time_of_the_loss() -> None:
+    """What is left of GPT-J's embeddings is kept in place of the embeddings, with a byte of mask for each element."""
+    peaks = []
+    for chance in (0.0, 0.1):
+        model = _model("gptj", embd_pdrop=chance)
+        highs = record_training(model, training_pass(model, a_training(precision="bf16"), Layout()))
+        peaks.append(max(point.bytes[PER_TOKEN] for point in highs[Section.LOSS_FORWARD]))
+
+    assert peaks[1] - peaks[0] == 256
+
+
+@pytest.mark.parametrize("model_type", ["gptj", "gpt_neo", "mpt", "bloom", "opt"])
+def test_every_parameter_is_used_by_every_token(model_type: str) -> None:
+    """There are no experts in these families."""
+    counts = _model(model_type).parameter_counts()
+
+    assert counts.active == counts.total
