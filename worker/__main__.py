@@ -14,7 +14,7 @@ from service.jobs.bell import refuse_pickle
 from service.jobs.contract import ProbeDevice
 from service.settings import Settings
 from service.usecases.access import Sessions
-from service.usecases.measurements import AVAILABLE_DEVICES
+from service.usecases.measurable import AVAILABLE_DEVICES
 from worker.machine import describe
 from worker.shift import Shift
 from worker.tasks import Workplace

@@ -7,16 +7,16 @@ from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasure
 from service.db.pages import Page, PageRequest
 from service.db.queries import measurements as queries
 from service.db.session import transaction
-from service.errors import InvalidRequestError, MeasurementNotFoundError, NotCancellableError
+from service.errors import MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import Ring
-from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice
+from service.jobs.contract import JobPayload, MeasureRequest
 from service.jobs.states import Status
 from service.settings import Settings
 from service.usecases.access import Sessions
 from service.usecases.attempts import move
 from service.usecases.idempotency import job_for_key
+from service.usecases.measurable import check_measurable
 
-AVAILABLE_DEVICES = (ProbeDevice.CPU,)
 MAX_EVENTS = 500
 MAX_SAMPLES = 20_000
 
@@ -48,7 +48,7 @@ def submit(
     idempotency: RequestKey | None = None,
 ) -> StoredMeasurement:
     """Store a queued job and ring for it, or return the job that the same request made before."""
-    _check_device(request.device)
+    check_measurable(request)
     new_id = uuid4()
     with transaction(sessions) as session:
         job_id = new_id
@@ -127,13 +127,6 @@ def count_by_status(sessions: Sessions) -> dict[Status, int]:
     with transaction(sessions) as session:
         counts = queries.count_by_state(session)
     return {status: counts.get(status.value, 0) for status in Status}
-
-
-def _check_device(device: ProbeDevice) -> None:
-    if device not in AVAILABLE_DEVICES:
-        available = ", ".join(repr(one.value) for one in AVAILABLE_DEVICES)
-        message = f"device {device.value!r} is not available in this version; available: {available}"
-        raise InvalidRequestError(message, errors=[{"field": "device", "message": message}])
 
 
 def _not_found(job_id: UUID) -> MeasurementNotFoundError:

@@ -52,12 +52,16 @@ def test_a_measurement_runs_to_its_end(client: httpx.Client) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_events_are_replayed_from_any_id(client: httpx.Client) -> None:
-    """Whoever lost the stream goes on where he was, also after the end."""
+    """Whoever lost the stream goes on where he was; past the end there is nothing, and nothing that was never sent."""
     path = client.post("/v1/measurements", json=measurement({"sample": 1}, {"sample": 2})).headers["location"]
     everything = events(client, path)
 
     assert events(client, path, after=int(everything[0]["id"])) == everything[1:]
-    assert events(client, path, after=int(everything[-1]["id"])) == []
+    last = int(everything[-1]["id"])
+    assert client.get(f"{path}/events", headers={"last-event-id": str(last)}).status_code == 204
+    beyond = client.get(f"{path}/events", headers={"last-event-id": str(last + 1)})
+    assert slug(beyond, 422) == "invalid-request"
+    assert beyond.json()["errors"][0]["field"] == "Last-Event-ID"
 
 
 @pytest.mark.usefixtures("worker")
@@ -127,6 +131,8 @@ def test_the_same_key_and_body_give_the_same_job(client: httpx.Client) -> None:
     [
         ({"device": "cuda"}, "device"),
         ({"device": "gpu"}, "device"),
+        ({"layout": {"data_parallel": 8}}, "layout"),
+        ({"model": {"num_parameters": 1_000_000_000}}, "model"),
         ({"gpu": "A100"}, "gpu"),
         ({"workload": {"task": "train", "sequence_length": 0}}, "workload.sequence_length"),
         ({"full_dept": True}, "full_dept"),

@@ -1,0 +1,93 @@
+"""What no probe of this version can run, refused when it is asked for instead of after its turn in the queue."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.errors import InvalidRequestError
+from service.estimator.dtypes import DType
+from service.estimator.workload import Engine, Method, Quantization, ServeWorkload, TrainWorkload
+from service.jobs.contract import MeasureRequest, ProbeDevice
+
+AVAILABLE_DEVICES = (ProbeDevice.CPU,)
+PROBE_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
+PROBE_METHODS = (Method.FULL, Method.LORA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """The field that stands in the way, and what would be right."""
+
+    field: str
+    message: str
+
+
+def check_measurable(request: MeasureRequest) -> None:
+    """Refuse a request that every worker would refuse; what depends on a worker's host is left to its probe."""
+    obstacles = list(_obstacles(request))
+    if obstacles:
+        errors = [{"field": obstacle.field, "message": obstacle.message} for obstacle in obstacles]
+        raise InvalidRequestError(obstacles[0].message, errors=errors)
+
+
+def _obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
+    yield from _device_obstacles(request.device)
+    yield from _model_obstacles(request)
+    if request.layout.num_gpus > 1:
+        message = (
+            f"a cpu probe runs one rank that is alone, and this layout has {request.layout.num_gpus}; ask with every degree 1: "
+            "what is learnt there is used for data-parallel replicas as well"
+        )
+        yield Obstacle(field="layout", message=message)
+    workload = request.task.workload
+    yield from _training_obstacles(workload) if isinstance(workload, TrainWorkload) else _serving_obstacles(workload)
+
+
+def _device_obstacles(device: ProbeDevice) -> Iterator[Obstacle]:
+    if device not in AVAILABLE_DEVICES:
+        available = ", ".join(repr(one.value) for one in AVAILABLE_DEVICES)
+        message = f"device {device.value!r} is not available in this version; available: {available}"
+        yield Obstacle(field="device", message=message)
+
+
+def _model_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
+    config = request.model.hf_config
+    if config is None:
+        message = (
+            'a probe builds a real model, so it needs the model\'s config.json: ask with {"hf_config": {...}} '
+            "or with the name of a model that was stored from one"
+        )
+        yield Obstacle(field="model", message=message)
+    elif "quantization_config" in config:
+        message = (
+            "the config names quantised weights, and a cpu probe runs 16 and 32 bit weights only: drop quantization_config"
+        )
+        yield Obstacle(field="model.hf_config.quantization_config", message=message)
+
+
+def _training_obstacles(workload: TrainWorkload) -> Iterator[Obstacle]:
+    yield from _dtype_obstacles("workload.precision.param_dtype", workload.precision.param_dtype)
+    yield from _dtype_obstacles("workload.precision.compute_dtype", workload.precision.compute_dtype)
+    if workload.method not in PROBE_METHODS:
+        runs = ", ".join(method.value for method in PROBE_METHODS)
+        message = f"a cpu probe trains with method {runs}, not {workload.method.value}"
+        yield Obstacle(field="workload.method", message=message)
+
+
+def _serving_obstacles(workload: ServeWorkload) -> Iterator[Obstacle]:
+    if workload.engine is not Engine.TRANSFORMERS:
+        message = f"a cpu probe serves with engine {Engine.TRANSFORMERS.value}, not {workload.engine.value}"
+        yield Obstacle(field="workload.engine", message=message)
+    if workload.quantization is not Quantization.NONE:
+        message = f"a cpu probe runs unquantised weights, not {workload.quantization.value}"
+        yield Obstacle(field="workload.quantization", message=message)
+    yield from _dtype_obstacles("workload.weight_dtype", workload.weight_dtype)
+    weights, cache = workload.weight_dtype, workload.kv_cache_dtype
+    if cache is not weights:
+        message = f"a cpu probe keeps its cache in the weights' dtype {weights.value}, not {cache.value}"
+        yield Obstacle(field="workload.kv_cache_dtype", message=message)
+
+
+def _dtype_obstacles(field: str, dtype: DType) -> Iterator[Obstacle]:
+    if dtype not in PROBE_DTYPES:
+        runs = ", ".join(one.value for one in PROBE_DTYPES)
+        yield Obstacle(field=field, message=f"a cpu probe has no {dtype.value}; it runs {runs}")

@@ -1,0 +1,58 @@
+"""What is refused before it waits in the queue."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from service.errors import InvalidRequestError
+from service.estimator.dtypes import DType
+from service.estimator.layout import Layout
+from service.estimator.precision import Precision
+from service.estimator.workload import Engine, Lora, Method, Quantization, ServeWorkload, TrainWorkload
+from service.jobs.contract import ModelSource, ProbeDevice, task_of
+from service.usecases.measurable import check_measurable
+from tests.job_builders import TINY_LLAMA, a_request
+
+FP8 = Precision(
+    name="custom", param_dtype=DType.FP8, compute_dtype=DType.FP8, grad_dtype=DType.FP32, optimizer_dtype=DType.FP32
+)
+
+
+def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of ServeWorkload
+    """Return the change to a serving request."""
+    return {"task": task_of(ServeWorkload(num_sequences=1, prompt_tokens=8, **words))}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"device": ProbeDevice.CUDA}, "device"),
+        ({"layout": Layout(data_parallel=2)}, "layout"),
+        ({"model": ModelSource(architecture={})}, "model"),
+        (
+            {"model": ModelSource(architecture={}, hf_config={**TINY_LLAMA, "quantization_config": {"bits": 4}})},
+            "model.hf_config.quantization_config",
+        ),
+        ({"task": task_of(TrainWorkload(sequence_length=8, precision=FP8))}, "workload.precision.param_dtype"),
+        ({"task": task_of(TrainWorkload(sequence_length=8, method=Method.QLORA, lora=Lora()))}, "workload.method"),
+        (serving(engine=Engine.VLLM), "workload.engine"),
+        (serving(quantization=Quantization.NF4), "workload.quantization"),
+        (serving(weight_dtype=DType.FP8, kv_cache_dtype=DType.FP8), "workload.weight_dtype"),
+        (serving(kv_cache_dtype=DType.FP8), "workload.kv_cache_dtype"),
+    ],
+)
+def test_what_no_probe_can_run_is_refused_by_its_field(change: dict[str, object], field: str) -> None:
+    """Each refusal names the field of the request and says what would be right."""
+    with pytest.raises(InvalidRequestError) as refusal:
+        check_measurable(msgspec.structs.replace(a_request(), **change))
+
+    errors = refusal.value.extra["errors"]
+    assert isinstance(errors, list)
+    assert errors[0] == {"field": field, "message": refusal.value.detail}
+
+
+@pytest.mark.parametrize("change", [{}, serving(), serving(weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)])
+def test_what_a_probe_can_run_passes(change: dict[str, object]) -> None:
+    """The plain requests wait for their worker."""
+    check_measurable(msgspec.structs.replace(a_request(), **change))
