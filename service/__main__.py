@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
+from service.cli.faults import PIPE_CLOSED, let_go, open_closed, tell
 from service.cli.parser import ERROR, Parser
-from service.errors import ServiceError
-from service.estimator.errors import EstimatorError
+from service.errors import InvalidRequestError
 
 COMMANDS = {
     "up": "start everything, embedded, in the foreground",
@@ -32,29 +32,34 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 fits or done, 1 does not fit, 2 an error that is told on stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run one command and return its exit code: 0 fits or done, 1 does not fit and nothing else, 2 an error told on stderr."""
+    open_closed()
+    try:
+        code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        # At exit, a reader that has left would be a warning of Python's and a code of its own.
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - Python would leave with 1, which means "does not fit"
+        tell(error)
+        code = ERROR
+    let_go()
+    return code
+
+
+def _dispatch(given: Sequence[str]) -> int:
     if not given or given[0] in {"-h", "--help"}:
         sys.stdout.write(_overview())
         return 0 if given else ERROR
     name = "version" if given[0] == "--version" else given[0]
     if name not in COMMANDS:
-        return _complain(_unknown(name))
-    return _run(name, given[1:])
-
-
-def _run(name: str, arguments: Sequence[str]) -> int:
-    try:
-        module = import_module(f"service.cli.{name.replace('-', '_')}")
-        parser = Parser(prog=f"headroom {name}", description=module.__doc__)
-        module.add_arguments(parser)
-        code: int = module.run(parser.parse_args(arguments))
-    except ServiceError as error:
-        return _complain(error.detail)
-    except EstimatorError as error:
-        return _complain(error.message)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        raise InvalidRequestError(_unknown(name))
+    module = import_module(f"service.cli.{name.replace('-', '_')}")
+    parser = Parser(prog=f"headroom {name}", description=module.__doc__)
+    module.add_arguments(parser)
+    code: int = module.run(parser.parse_args(given[1:]))
     return code
 
 
@@ -67,11 +72,6 @@ def _unknown(name: str) -> str:
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"there is no command {name!r}.{hint} Commands: {', '.join(COMMANDS)}."
-
-
-def _complain(message: str) -> int:
-    sys.stderr.write(f"headroom: {message}\n")
-    return ERROR
 
 
 if __name__ == "__main__":

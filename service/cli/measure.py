@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from service.cli.events import ServerEvent, read_events
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
 from service.cli.parser import DOES_NOT_FIT, ERROR, FITS
-from service.cli.tables import console, print_json, show_bytes, table, titled
+from service.cli.tables import Screen, console, print_json, show_bytes, table, titled
 from service.errors import InvalidRequestError, ServiceError
 
 _DONE = frozenset({"succeeded", "failed", "cancelled"})
@@ -125,7 +124,7 @@ def _progress() -> Iterator[tuple[Progress, TaskID]]:
         TimeElapsedColumn(),
     )
     # On stderr, so that what is piped is the result alone.
-    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
+    with Progress(*columns, TextColumn("{task.description}"), console=Screen(stderr=True)) as bar:
         yield bar, bar.add_task("", total=1.0, status="queued")
 
 

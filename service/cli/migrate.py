@@ -3,7 +3,10 @@
 import argparse
 import os
 
+from sqlalchemy.exc import OperationalError
+
 from service.db.migrate import upgrade
+from service.errors import StartupError
 from service.logs import configure, logger
 from service.settings import Settings
 
@@ -16,6 +19,11 @@ def run(_options: argparse.Namespace) -> int:
     """Upgrade to the newest revision."""
     settings = Settings.from_env(os.environ)
     configure(level=settings.log_level, log_format=settings.log_format)
-    upgrade(settings.require_database_url())
+    try:
+        upgrade(settings.require_database_url())
+    except OperationalError as error:
+        first_line = str(error.orig).partition("\n")[0]
+        message = f"the database at DATABASE_URL could not be migrated: {first_line}"
+        raise StartupError(message) from error
     logger("migrate").info("database.migrated")
     return 0

@@ -1,6 +1,7 @@
 """Arguments of the command line: refused with the nearest known name, never abbreviated, never guessed."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NoReturn
@@ -25,6 +26,12 @@ class Parser(argparse.ArgumentParser):
             hint = f" Did you mean {near[0]}?" if near else ""
             self.error(f"unknown argument {extra[0]!r}.{hint}")
         return options
+
+    def print_help(self, file: object = None) -> None:
+        """Print the help; argparse itself would not notice that nobody reads it."""
+        assert file is None  # noqa: S101 - argparse names none
+        sys.stdout.write(self.format_help())
+        sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and where to look."""

@@ -13,7 +13,7 @@ from uvicorn.supervisors import Multiprocess
 
 from service.app import create_app
 from service.cli.listen import inherited, listen
-from service.cli.parser import whole_number
+from service.cli.parser import ERROR, whole_number
 from service.logs import configure
 from service.settings import Settings
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
             signal.signal(number, _leave)
         server = uvicorn.Server(config)
         server.run(sockets=[listener])
-        return 0 if server.started else 1
+        return 0 if server.started else ERROR
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:

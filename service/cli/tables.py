@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 from rich import box
 from rich.console import Console, Group
@@ -12,9 +13,17 @@ from rich.text import Text
 from service.estimator.units import format_bytes
 
 
+class Screen(Console):
+    """A console whose reader may leave: rich itself would then end the program with 1, which means "does not fit"."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to the command."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Return the terminal; piped output is as wide as it needs to be."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120, soft_wrap=False)
+    return Screen(highlight=False, width=None if sys.stdout.isatty() else 120, soft_wrap=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:

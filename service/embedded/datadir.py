@@ -14,7 +14,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,17 +61,27 @@ class DataDir:
 def own_data_dir(root: Path, log: Log) -> Iterator[DataDir]:
     """Prepare a data directory and hold it until the end; refuse when another process holds it."""
     resolved = root.expanduser().absolute()
-    resolved.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (resolved / "lock").open("a+") as lock:
-        _hold(lock.fileno(), resolved)
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        data = _prepare(resolved, log)
-        try:
-            yield data
-        finally:
-            _leave(data)
+    with ExitStack() as stack:
+        with _told_as_unusable(resolved):
+            resolved.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = stack.enter_context((resolved / "lock").open("a+"))
+            _hold(lock.fileno(), resolved)
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            data = _prepare(resolved, log)
+        stack.callback(_leave, data)
+        yield data
+
+
+@contextmanager
+def _told_as_unusable(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = "" if error.filename in {None, str(root)} else f" ({error.filename})"
+        message = f"{root} cannot be the data directory: {error.strerror or error}{where}; name another with --data-dir"
+        raise EmbeddedServerError(message) from error
 
 
 def _leave(data: DataDir) -> None:
