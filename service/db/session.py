@@ -10,7 +10,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session, configure_mappers, sessionmaker
 
 from service.errors import NotMigratedError, UnavailableError
 
@@ -57,6 +57,8 @@ def make_engine(
 
 def make_sessions(engine: Engine) -> sessionmaker[Session]:
     """Return the session factory that use cases take; rows stay readable after their commit."""
+    # A signal that raises while SQLAlchemy maps the tables on first use would leave them unusable for the whole process.
+    configure_mappers()
     return sessionmaker(engine, expire_on_commit=False)
 
 

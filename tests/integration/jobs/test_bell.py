@@ -292,7 +292,6 @@ def test_a_black_hole_holds_up_nobody() -> None:
 def test_a_background_bell_rings_what_waits_before_it_closes(redis_url: str, redis: "Redis") -> None:
     """Nothing that was rung for is dropped at the end of a process."""
     background = BackgroundBell(a_bell(redis_url))
-
     for attempt in range(10):
         background.ring(ProbeDevice.CPU, JobPayload(job_id=JOB_ID, attempt=attempt))
     background.close()
