@@ -11,7 +11,7 @@ from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEM
 from service.api.parts import parts_of
 from service.api.resolving import read_content
 from service.api.responses import json_answer, no_content
-from service.api.schemas.fields import IfMatch, Name
+from service.api.schemas.fields import IfMatch, Name, optional
 from service.api.schemas.models import (
     ModelAnswer,
     ModelCreate,
@@ -20,6 +20,7 @@ from service.api.schemas.models import (
     ModelQuery,
     ModelReplace,
     ParametersAnswer,
+    RevisionQuery,
 )
 from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, require_same_name, timestamp
 from service.catalog.models import ModelEntry, find_model, list_models, load_architecture
@@ -102,19 +103,22 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     operation=Operation(
         id="readModel",
         tag=TAG,
-        summary="Show a stored model at its newest revision, or a model of the catalogue.",
+        summary="Show a stored model at its newest or a named revision, or a model of the catalogue.",
         path=PATH,
+        query=RevisionQuery,
         replies={200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
 def read(request: AnyRequest) -> ASGIApp:
     """Show a model."""
+    revision = optional(read_query(request.scope, RevisionQuery).revision)
     name = _name(request)
     entry = find_model(name)
     if entry is not None:
+        _require_catalogue_revision(entry, revision)
         return json_answer(_entry_shape(entry), headers=etag_headers(f"catalogue-{parts_of(request).version}"))
-    stored = models.read(parts_of(request).sessions, name)
+    stored = models.read(parts_of(request).sessions, name, revision=revision)
     return json_answer(_shape(stored), headers=etag_headers(stored.etag))
 
 
@@ -178,6 +182,12 @@ def _name(request: AnyRequest) -> str:
         message = f"there is no model {name!r}"
         raise ModelNotFoundError(message)
     return name
+
+
+def _require_catalogue_revision(entry: ModelEntry, revision: int | None) -> None:
+    if revision not in {None, CATALOGUE_REVISION}:
+        message = f"{entry.name!r} is a model of the catalogue and has revision {CATALOGUE_REVISION} only, not {revision}"
+        raise ModelNotFoundError(message, name=entry.name)
 
 
 def _item(item: StoredModel | str) -> ModelItem:

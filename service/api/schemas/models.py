@@ -36,6 +36,14 @@ class ModelQuery(Strict, frozen=True, kw_only=True):
     cursor: Cursor | UnsetType = UNSET
 
 
+class RevisionQuery(Strict, frozen=True, kw_only=True):
+    """Which revision of a model."""
+
+    revision: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType, Meta(description="Number of a revision; default the newest.")
+    ] = UNSET
+
+
 class ParametersAnswer(Answer, frozen=True, kw_only=True):
     """Numbers of parameters; `active` are those that one token uses."""
 

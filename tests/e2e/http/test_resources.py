@@ -58,6 +58,17 @@ def test_a_model_lives_through_its_revisions(client: httpx.Client) -> None:
     assert slug(client.get(path), 404) == "model-not-found"
 
 
+def test_every_revision_stays_readable(client: httpx.Client) -> None:
+    """A revision is served as it was stored, with a version of its own; one that never was is not found."""
+    first = client.post("/v1/models", json=model("tiny"))
+    second = client.put("/v1/models/tiny", json=model("tiny", num_hidden_layers=4), headers={"if-match": first.headers["etag"]})
+
+    read = client.get("/v1/models/tiny", params={"revision": 1})
+    assert (read.json(), read.headers["etag"]) == (first.json(), first.headers["etag"])
+    assert client.get("/v1/models/tiny", params={"revision": 2}).json() == second.json()
+    assert slug(client.get("/v1/models/tiny", params={"revision": 3}), 404) == "model-not-found"
+
+
 def test_names_are_taken_once_and_never_from_the_catalogue(client: httpx.Client) -> None:
     """A second model of a name, and one that would shadow the catalogue, are conflicts."""
     client.post("/v1/models", json=model("tiny"))
