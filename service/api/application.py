@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import msgspec
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from service.api import docs
-from service.api.decoding import MAX_BODY_BYTES
+from service.api.decoding import MAX_BODY_BYTES, read_query
 from service.api.edge import Edge
 from service.api.openapi import document
+from service.api.operation import Operation
 from service.api.parts import Parts
 from service.api.problems import HANDLERS
+from service.api.schemas.fields import NoQuery
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
@@ -26,6 +29,7 @@ def make_application(
     app = Litestar(
         route_handlers=[*handlers, docs.router],
         exception_handlers=HANDLERS,
+        before_request=refuse_parameters,
         request_max_body_size=MAX_BODY_BYTES,
         state=State({"parts": parts}),
         lifespan=list(lifespan),
@@ -34,3 +38,15 @@ def make_application(
     )
     app.state.openapi = msgspec.json.encode(document(app, version=parts.version))
     return Edge(app, parts.metrics, access_log=parts.settings.access_log)
+
+
+async def refuse_parameters(request: Request[Any, Any, Any]) -> None:
+    """Refuse query parameters where an operation of the API documents none; one that documents some reads them itself.
+
+    Probes and scrapers add parameters of their own to the operational endpoints, which ignore them.
+    """
+    if not request.scope["query_string"] or not request.scope["path"].startswith("/v1/"):
+        return
+    operation: Operation | None = request.route_handler.opt.get("operation")
+    if operation is not None and operation.query is None:
+        read_query(request.scope, NoQuery)

@@ -99,7 +99,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         summary="Show a stored cluster.",
         path=PATH,
         replies={200: Reply(description="The cluster.", bodies=(ClusterAnswer,), headers={"ETag": ETAG})},
-        problems=(404, *STORED_PROBLEMS),
+        problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
 def read(request: AnyRequest) -> ASGIApp:

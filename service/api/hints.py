@@ -62,6 +62,8 @@ def _read(what: str, path: str, types: list[inspect.Type], value: object) -> tup
 
 
 def _unknown(path: str, name: str, known: list[str], what: str) -> tuple[str, str, str | None]:
+    if not known:
+        return path, f"{what} {_short(name)!r}; this takes no parameters", None
     nearest = nearest_name(name, known)
     hint = f" Did you mean {nearest!r}?" if nearest else ""
     listed = f" Known: {', '.join(known)}." if not nearest or len(known) <= _MAX_LISTED else ""

@@ -13,7 +13,7 @@ from service.api.events import event_stream
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
 from service.api.resolving import read_measurement
-from service.api.responses import json_answer
+from service.api.responses import json_answer, no_content
 from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, optional
 from service.api.schemas.measurements import (
     EventAnswer,
@@ -109,7 +109,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
         summary="Show a measurement.",
         path=PATH,
         replies={200: Reply(description="The measurement.", bodies=(MeasurementAnswer,))},
-        problems=(404, *STORED_PROBLEMS),
+        problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
 def read(request: AnyRequest) -> ASGIApp:
@@ -131,7 +131,7 @@ def read(request: AnyRequest) -> ASGIApp:
         summary="Cancel a measurement: a queued one at once, a running one within a heartbeat of its worker.",
         path=PATH,
         replies={200: Reply(description="Cancelled, or about to be.", bodies=(MeasurementAnswer,))},
-        problems=(404, 409, *STORED_PROBLEMS),
+        problems=(404, 409, 422, *STORED_PROBLEMS),
     ),
 )
 def cancel(request: AnyRequest) -> ASGIApp:
@@ -167,10 +167,14 @@ def samples(request: AnyRequest) -> ASGIApp:
         id="watchMeasurement",
         tag=TAG,
         summary="Follow a measurement as server-sent events until it is over.",
-        description="Events are `status`, `progress` and `sample`, each with an id; `Last-Event-ID` replays what followed it.",
+        description="Events are `status`, `progress` and `sample`, each with an id; `Last-Event-ID` replays what followed it. "
+        "204 says that it is over and nothing follows, which tells an EventSource not to come back.",
         path=PATH,
         headers={"Last-Event-ID": LastEventId},
-        replies={200: Reply(description="The events.", bodies=(EventAnswer,), media_types=("text/event-stream",))},
+        replies={
+            200: Reply(description="The events.", bodies=(EventAnswer,), media_types=("text/event-stream",)),
+            204: Reply(description="Over, and nothing follows this event."),
+        },
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
@@ -179,6 +183,10 @@ def events(request: AnyRequest) -> ASGIApp:
     parts = parts_of(request)
     job_id, seq = _job_id(request), _last_event_id(request)
     first = measurements.events_after(parts.sessions, job_id, seq=seq)
+    if not first.events and seq:
+        _require_sent(seq, measurements.read(parts.sessions, job_id).last_event)
+        if first.is_last:
+            return no_content()
     return event_stream(first, seq, lambda after: measurements.events_after(parts.sessions, job_id, seq=after))
 
 
@@ -208,6 +216,12 @@ def _last_event_id(request: AnyRequest) -> int:
         message = f"Last-Event-ID is {text[:40]!r}; it must be the id of an event of this stream"
         raise InvalidRequestError(message, errors=[{"field": "Last-Event-ID", "message": message}])
     return int(text)
+
+
+def _require_sent(seq: int, last_event: int) -> None:
+    if seq > last_event:
+        message = f"Last-Event-ID is {seq}, but the last event of this stream is {last_event}"
+        raise InvalidRequestError(message, errors=[{"field": "Last-Event-ID", "message": message}])
 
 
 def _filter(parts: Parts, query: MeasurementQuery) -> MeasurementFilter:

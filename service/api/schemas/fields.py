@@ -93,6 +93,10 @@ class Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of everything that comes in: unknown fields are refused."""
 
 
+class NoQuery(Strict, frozen=True, kw_only=True):
+    """No parameter at all."""
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """Base of everything that goes out: clients ignore fields that they do not know."""
 

@@ -149,6 +149,24 @@ def test_unknown_parameters_are_refused_by_every_operation_that_documents_some(c
         assert client.get(path, params={"no_such_parameter": "1"}).status_code == 422, path
 
 
+def test_unknown_parameters_are_refused_by_every_operation_that_documents_none(client: TestClient[Any], document: Json) -> None:
+    """What takes no parameters says so, before it looks at the path or the body; probes may add theirs to /healthz."""
+    silent = [
+        (path, method, operation)
+        for path, method, operation in operations(document)
+        if path.startswith("/v1/") and not any(parameter["in"] == "query" for parameter in operation["parameters"])
+    ]
+
+    assert ("/v1/fit", "post") in {(path, method) for path, method, _ in silent}
+    for path, method, operation in silent:
+        answer = client.request(method, path.format(name="a", id="1"), params={"x": "1"}, json={})
+
+        assert answer.status_code == 422, path
+        assert "takes no parameters" in answer.json()["errors"][0]["message"]
+        assert "422" in operation["responses"]
+    assert client.get("/healthz", params={"x": "1"}).status_code == 200
+
+
 def test_later_resources_are_not_found(client: TestClient[Any]) -> None:
     """What is not built yet is absent, not half there."""
     for path in ("/v1/plans", "/v1/ceilings", "/v1/fit/batch", "/v1/accuracy"):
