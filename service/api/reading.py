@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from service.api.schemas.fields import given
 from service.api.schemas.workload import (
     LayoutRequest,
     LoraRequest,
@@ -80,7 +81,6 @@ _TRAIN_AT_REST: dict[str, object] = {
     "double_quantization": True,
 }
 _TRAIN_ABSENT = ("framework_version", "peft", "decoder_length", "num_images", "image_tokens", "audio_frames")
-_LAYOUT_ABSENT = ("expert_tensor_parallel", "virtual_pipeline_stages")
 
 
 def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
@@ -94,7 +94,8 @@ def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
     A named stage means DeepSpeed unless somebody else is named; FSDP2 shards everything, which is stage 3.
     """
     request = LayoutRequest() if isinstance(request, UnsetType) else request
-    _require_absent(request, _LAYOUT_ABSENT, "layout")
+    _require_default(request, "virtual_pipeline_stages", 1)
+    _require_default(request, "expert_tensor_parallel", given(request.tensor_parallel, 1))
     _require_rest(request, {"shard_embeddings_separately": False}, "layout")
     fully = request.sharding is Sharding.FSDP2
     values, assumptions = _filled(request, LAYOUT_DEFAULTS | ({"zero_stage": MAX_ZERO_STAGE} if fully else {}), "layout")
@@ -203,6 +204,13 @@ def _require_absent(request: object, names: tuple[str, ...], prefix: str) -> Non
     for name in names:
         if not isinstance(getattr(request, name), UnsetType):
             raise NotModelledError(name, field=f"{prefix}.{name}", modelled=[f"requests without {name}"])
+
+
+def _require_default(request: LayoutRequest, name: str, default: int) -> None:
+    """Accept a degree that is what its absence means."""
+    value = given(getattr(request, name), default)
+    if value != default:
+        raise NotModelledError(f"{name} {value}", field=f"layout.{name}", modelled=[str(default)])
 
 
 def _require_rest(request: object, at_rest: dict[str, object], prefix: str) -> None:

@@ -169,12 +169,25 @@ def test_words_without_a_term_are_refused_by_name(fields: dict[str, object], pat
 
 
 @pytest.mark.parametrize(
-    "fields", [{"virtual_pipeline_stages": 2}, {"expert_tensor_parallel": 1}, {"shard_embeddings_separately": True}]
+    "fields", [{"virtual_pipeline_stages": 2}, {"expert_tensor_parallel": 2}, {"shard_embeddings_separately": True}]
 )
 def test_layout_words_without_a_term_are_refused_by_name(fields: dict[str, object]) -> None:
     """Layouts that nothing models are refused."""
     with pytest.raises(NotModelledError):
         layout(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"virtual_pipeline_stages": 1},
+        {"expert_tensor_parallel": 1},
+        {"tensor_parallel": 2, "expert_tensor_parallel": 2},
+    ],
+)
+def test_layout_words_that_change_nothing_are_read(fields: dict[str, int]) -> None:
+    """What says no more than its absence is no reason to refuse."""
+    assert layout(**fields)[0] == Layout(tensor_parallel=fields.get("tensor_parallel", 1))
 
 
 @pytest.mark.parametrize("method", list(Method))
