@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from service.api.answers import remedy_answer, require_exact
 from service.api.schemas.how_many import CandidateAnswer, FamilyAnswer, HowManyAnswer, RejectedAnswer, SearchedAnswer
-from service.api.words import layout_words, workload_words
+from service.api.words import gpu_words, layout_words, workload_words
 from service.estimator.device import Device
 from service.planner.how_many import Plan
 from service.planner.search import Candidate, Rejected
@@ -27,7 +27,7 @@ def how_many_text(found: Sequence[tuple[Device, Plan]]) -> str:
 def _answer(device: Device, plan: Plan, assumptions: tuple[str, ...], elapsed_s: float) -> HowManyAnswer:
     return HowManyAnswer(
         num_gpus=plan.num_gpus,
-        gpu=device.name,
+        gpu=gpu_words(device),
         candidates=[_candidate(device, candidate) for candidate in plan.candidates],
         rejected=[_rejected(device, rejected) for rejected in plan.rejected],
         searched=SearchedAnswer(
@@ -45,7 +45,7 @@ def _candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
     require_exact(estimate)
     return CandidateAnswer(
         num_gpus=candidate.num_gpus,
-        gpu=device.name,
+        gpu=gpu_words(device),
         layout=layout_words(candidate.layout),
         workload=workload_words(candidate.workload),
         verdict=candidate.judgement.verdict.value,
@@ -61,9 +61,10 @@ def _rejected(device: Device, rejected: Rejected) -> RejectedAnswer:
     require_exact(rejected.nearest.estimate)
     return RejectedAnswer(
         num_gpus=rejected.num_gpus,
-        gpu=device.name,
+        gpu=gpu_words(device),
         reason=rejected.reason,
         instant=rejected.instant,
         component=rejected.component,
         deficit_bytes=rejected.deficit_bytes,
+        missing_bytes=rejected.missing_bytes,
     )

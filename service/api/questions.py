@@ -10,13 +10,13 @@ from msgspec import Struct, UnsetType
 
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.fields import given, optional
-from service.api.schemas.fit import FitRequest, GpuByMemory, GpuReference, InlineModel
+from service.api.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
 from service.api.schemas.how_many import Constraints, HowManyRequest
 from service.catalog.gpus import entries_named, resolve_gpu
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
-from service.estimator.errors import EstimatorError
+from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.families.scaled import architecture_of_size
 from service.formats.quantities import parse_bytes
 from service.planner.space import DEFAULT_MAX_GPUS, SEARCHABLE, Limits, Question
@@ -88,7 +88,10 @@ def read_device(reference: GpuReference) -> Device:
     """Return the GPU that a request names or describes."""
     if isinstance(reference, GpuByMemory):
         num_bytes = parse_bytes(reference.memory_bytes, field="gpu.memory_bytes")
-        return Device(name="custom", vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
+        if num_bytes < 1:
+            message = f"memory_bytes is {num_bytes}; a GPU has 1 byte or more"
+            raise InvalidInputError(message, field="gpu.memory_bytes")
+        return Device(name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
     return _catalogue_device(reference)
 
 

@@ -3,6 +3,9 @@
 from dataclasses import fields
 
 from service.api.schemas.fields import JsonObject
+from service.api.schemas.fit import CUSTOM_GPU
+from service.api.schemas.how_many import MemoryAnswer
+from service.estimator.device import Device
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES, Precision
 from service.estimator.workload import Offload, ServeWorkload, Workload
@@ -18,6 +21,11 @@ def workload_words(workload: Workload) -> JsonObject:
 def layout_words(layout: Layout) -> JsonObject:
     """Return every word about a layout."""
     return _words(layout)
+
+
+def gpu_words(device: Device) -> str | MemoryAnswer:
+    """Return what a request says to mean this GPU: its name, or the memory of one that is in no catalogue."""
+    return MemoryAnswer(memory_bytes=device.usable_bytes) if device.name == CUSTOM_GPU else device.name
 
 
 def _words(value: Workload | Layout | Offload | Precision) -> JsonObject:

@@ -18,12 +18,16 @@ def show_plans(model: str, plans: Sequence[Document]) -> None:
     """Print the answers about one model, one for each kind of GPU."""
     screen = console()
     for plan in plans:
-        screen.print(f"{model} on {plan['gpu']}: {_number(plan['num_gpus'])}", soft_wrap=True)
+        screen.print(f"{model} on {_gpu(plan['gpu'])}: {_number(plan['num_gpus'])}", soft_wrap=True)
         for part in _tables(plan):
             screen.print(part)
         for line in _lines(plan):
             screen.print(line, markup=False)
     screen.print(words_of_assumptions(plans[0]["assumptions"]), markup=False)
+
+
+def _gpu(words: str | Document) -> str:
+    return words if isinstance(words, str) else f"a GPU of {show_bytes(words['memory_bytes'])}"
 
 
 def _number(num_gpus: int | None) -> str:
@@ -38,7 +42,7 @@ def _tables(plan: Document) -> Iterator[RenderableType]:
     if plan["rejected"]:
         # The largest of the numbers that are too small: the small ones are no surprise.
         nearest = plan["rejected"][-_SHOWN_REJECTIONS:]
-        rows = [(str(miss["num_gpus"]), show_bytes(miss["deficit_bytes"]), miss["reason"]) for miss in nearest]
+        rows = [(str(miss["num_gpus"]), show_bytes(miss["missing_bytes"]), miss["reason"]) for miss in nearest]
         yield titled("why fewer are not enough", table(("GPUs", "missing", "because"), rows, right=("GPUs", "missing")))
 
 

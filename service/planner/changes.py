@@ -34,6 +34,6 @@ def in_words(value: object) -> object:
             return value.name
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)
-            return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value}
+            return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value, "variant": value.variant}
         case _:
             return value

@@ -51,7 +51,7 @@ def how_many(subject: Subject, question: Question) -> Plan:
     searched = Searched(layouts=search.num_estimated, pruned=counters(search, indivisible=len(allowed) - len(counts)))
     if found is not None:
         return Plan(num_gpus=found, candidates=candidates, rejected=rejected, searched=searched)
-    closest = min(rejected, key=lambda miss: miss.deficit_bytes)
+    closest = min(rejected, key=lambda miss: miss.missing_bytes)
     return Plan(
         num_gpus=None,
         candidates=(),
@@ -73,9 +73,11 @@ def _why_none(question: Question, counts: Sequence[int], closest: Rejected) -> s
     if isinstance(question.workload, ServeWorkload):
         split = "more replicas do not shrink it, and splitting one over GPUs (tensor_parallel) is not modelled yet"
         return f"one replica does not fit on one GPU: {closest.reason}; {split}"
-    if len(counts) == 1:
-        return f"{counts[0]} GPUs are too few, and the request fixes their number: {closest.reason}"
-    return f"no number of GPUs up to {counts[-1]} is enough; the closest is {closest.num_gpus}: {closest.reason}"
+    if not question.is_open("data_parallel"):
+        verb = "GPU is" if counts[0] == 1 else "GPUs are"
+        return f"{counts[0]} {verb} too few, and the request fixes their number: {closest.reason}"
+    most = question.limits.max_gpus
+    return f"max_gpus is {most}, and no number up to it is enough; the closest is {closest.num_gpus}: {closest.reason}"
 
 
 def _nothing_to_try(question: Question) -> InvalidInputError:

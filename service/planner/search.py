@@ -35,13 +35,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A number of GPUs that is too small: the configuration that came nearest, in words and numbers."""
+    """A number of GPUs that is too small: the configuration that came nearest, in words and numbers.
+
+    ``deficit_bytes`` is missing at the point, 0 when it is only tight; ``missing_bytes`` for the confidence that was asked.
+    """
 
     num_gpus: int
     reason: str
     instant: str
     component: str
     deficit_bytes: int
+    missing_bytes: int
     nearest: Candidate
 
 
@@ -162,7 +166,8 @@ def _rejected(nearest: Candidate, usable_bytes: int) -> Rejected:
         reason=_reason(nearest, largest, usable_bytes),
         instant=estimate.peak_instant,
         component=largest.name,
-        deficit_bytes=nearest.missing_bytes,
+        deficit_bytes=nearest.judgement.deficit_bytes,
+        missing_bytes=nearest.missing_bytes,
         nearest=nearest,
     )
 

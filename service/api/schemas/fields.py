@@ -79,6 +79,13 @@ Memory = Annotated[
     Annotated[int, Meta(ge=0, le=2**53)] | _AS_TEXT,
     Meta(description="Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.", examples=["80Gi", 85_899_345_920]),
 ]
+GpuMemory = Annotated[
+    Annotated[int, Meta(ge=1, le=2**53)] | _AS_TEXT,
+    Meta(
+        description="What a process can allocate: bytes as an integer, or with a binary unit.",
+        examples=["80Gi", 85_899_345_920],
+    ),
+]
 
 Degree = Annotated[int, Meta(ge=1, le=MAX_DEGREE, description="Ranks along this axis.")]
 Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]

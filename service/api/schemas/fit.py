@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.schemas.fields import Answer, GpuName, JsonObject, Memory, ModelName, Strict
+from service.api.schemas.fields import Answer, GpuMemory, GpuName, JsonObject, ModelName, Strict
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
 from service.estimator.result import Basis
 
@@ -21,10 +21,14 @@ class InlineModel(Strict, frozen=True, kw_only=True):
     ] = UNSET
 
 
+CUSTOM_GPU = "custom"
+"""What answers call a GPU that was described by its memory."""
+
+
 class GpuByMemory(Strict, frozen=True, kw_only=True):
     """Any GPU, by what a process can allocate on it; there is no time estimate then."""
 
-    memory_bytes: Memory
+    memory_bytes: GpuMemory
 
 
 ModelReference = ModelName | InlineModel

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
 
-from service.api.schemas.fields import Answer, Count, Degree, GpuName, JsonObject, Memory, ModelName, Strict
+from service.api.schemas.fields import Answer, Count, Degree, GpuMemory, GpuName, JsonObject, ModelName, Strict
 from service.api.schemas.fit import GpuReference, ModelReference, RemedyAnswer
 from service.api.schemas.workload import LayoutRequest, LoraRequest, ServeRequest, TrainRequest, WorkloadRequest
 
@@ -33,11 +33,20 @@ class HowManyRequest(Strict, frozen=True, kw_only=True):
     confidence: Confidence | None = 0.95
 
 
+class MemoryAnswer(Answer, frozen=True, kw_only=True):
+    """A GPU that was described by its memory."""
+
+    memory_bytes: int
+
+
+GpuAnswer = Annotated[str | MemoryAnswer, Meta(description="The GPU, as a request names or describes it.")]
+
+
 class CandidateAnswer(Answer, frozen=True, kw_only=True):
     """A configuration that is enough; sent to /v1/fit its layout and workload give the same bytes."""
 
     num_gpus: int
-    gpu: str
+    gpu: GpuAnswer
     layout: JsonObject
     workload: JsonObject
     verdict: str
@@ -52,11 +61,12 @@ class RejectedAnswer(Answer, frozen=True, kw_only=True):
     """A number of GPUs that is too small, and the configuration that came nearest."""
 
     num_gpus: int
-    gpu: str
+    gpu: GpuAnswer
     reason: str
     instant: str
     component: str
-    deficit_bytes: int
+    deficit_bytes: Annotated[int, Meta(description="Device less usable bytes, 0 when it is only tight.")]
+    missing_bytes: Annotated[int, Meta(description="What it lacks for the confidence: at the upper end of the interval.")]
 
 
 class SearchedAnswer(Answer, frozen=True, kw_only=True):
@@ -71,7 +81,7 @@ class HowManyAnswer(Answer, frozen=True, kw_only=True):
     """The fewest GPUs of one kind; `num_gpus` is null when no number is enough."""
 
     num_gpus: int | None
-    gpu: str
+    gpu: GpuAnswer
     candidates: Annotated[list[CandidateAnswer], Meta(description="What is enough on that many GPUs, the fastest first.")]
     rejected: Annotated[list[RejectedAnswer], Meta(description="Why each smaller number fails.")]
     searched: SearchedAnswer
@@ -122,7 +132,7 @@ HowManyQuery = defstruct(
             Annotated[GpuName | UnsetType, Meta(description="Name, alias or family; a family is answered per SKU.")],
             UNSET,
         ),
-        ("memory_bytes", Annotated[Memory | UnsetType, Meta(description="In place of `gpu`: its memory.")], UNSET),
+        ("memory_bytes", Annotated[GpuMemory | UnsetType, Meta(description="In place of `gpu`: its memory.")], UNSET),
         ("confidence", Annotated[Confidence | None, Meta(description="`null` accepts what is tight.")], 0.95),
         *((name, kind, UNSET) for name, kind in sorted(_OPEN.items())),
     ],

@@ -94,6 +94,16 @@ def test_memory_stands_for_a_gpu(client: TestClient[Any]) -> None:
     assert found["usable_bytes"] == 80 * GIB
 
 
+@pytest.mark.parametrize(("memory", "says"), [("0Gi", "1 byte or more"), (0, ">= 1")])
+def test_a_gpu_without_memory_is_refused(client: TestClient[Any], memory: object, says: str) -> None:
+    """However it is written, nothing is no amount of memory for a GPU."""
+    answer = client.post("/v1/fit", json=changed("gpu", {"memory_bytes": memory}))
+
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+    assert answer.json()["errors"][0]["field"] == "gpu.memory_bytes"
+
+
 def test_inline_config_equals_the_catalogue(client: TestClient[Any]) -> None:
     """A config.json in the request is answered as the catalogue model that it is."""
     config = load_config(resolve_model("llama-2-7b"))

@@ -40,13 +40,29 @@ def test_the_number_comes_with_its_reasons(client: TestClient[Any]) -> None:
 
     assert found["num_gpus"] > 1
     assert [miss["num_gpus"] for miss in found["rejected"]] == list(range(1, found["num_gpus"]))
-    assert all(miss["reason"] and miss["deficit_bytes"] > 0 for miss in found["rejected"])
+    assert all(miss["reason"] and miss["missing_bytes"] > 0 for miss in found["rejected"])
     assert found["searched"]["layouts"] > 0
 
 
-def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any]) -> None:
-    """Layout and workload of a candidate are complete requests."""
-    for candidate in ask(client)["candidates"]:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gpu": None, "memory_bytes": "80Gi"},
+        {"method": "lora", "lora_variant": "rslora"},
+    ],
+)
+def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any], changes: dict[str, str | None]) -> None:
+    """GPU, layout and workload of a candidate are complete requests, and say all that the question said."""
+    found = ask(client, **changes)
+    variant = changes.get("lora_variant")
+
+    assert found["candidates"]
+    for candidate in found["candidates"]:
+        assert candidate["workload"].get("lora", {}).get("variant") == variant
+        assert (
+            candidate["gpu"] == found["gpu"] == ({"memory_bytes": 80 * 2**30} if "memory_bytes" in changes else QUESTION["gpu"])
+        )
         body = {
             "model": "llama-2-7b",
             "gpu": candidate["gpu"],
@@ -97,7 +113,7 @@ def test_no_number_is_an_answer(client: TestClient[Any]) -> None:
 
     assert found["num_gpus"] is None
     assert found["reason"]
-    assert found["closest"]["deficit_bytes"] > 0
+    assert found["closest"]["missing_bytes"] >= found["closest"]["deficit_bytes"] > 0
 
 
 @pytest.mark.parametrize(

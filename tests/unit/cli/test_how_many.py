@@ -40,7 +40,7 @@ def test_a_number_is_found_and_smaller_ones_are_explained(capsys: pytest.Capture
 
     assert found["num_gpus"] > 1
     assert [miss["num_gpus"] for miss in found["rejected"]][-1] == found["num_gpus"] - 1
-    assert all(miss["reason"] and miss["deficit_bytes"] > 0 for miss in found["rejected"])
+    assert all(miss["reason"] and miss["missing_bytes"] > 0 for miss in found["rejected"])
 
 
 def test_a_candidate_fits_when_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

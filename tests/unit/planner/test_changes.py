@@ -32,7 +32,7 @@ def test_adapters_and_precision_are_said_as_requests_say_them() -> None:
 
     assert changes((SHORT, Layout()), (after, Layout(sharding=Sharding.DDP))) == {
         "method": "lora",
-        "lora": {"rank": 16, "target_modules": ["q_proj"], "dtype": "fp32"},
+        "lora": {"rank": 16, "target_modules": ["q_proj"], "dtype": "fp32", "variant": "lora"},
         "precision": "bf16",
     }
 
@@ -45,4 +45,5 @@ def test_all_linear_layers_have_their_word() -> None:
         "rank": 16,
         "target_modules": "all-linear",
         "dtype": "fp32",
+        "variant": "lora",
     }

@@ -77,7 +77,7 @@ def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> Non
     assert [miss.num_gpus for miss in plan.rejected] == [
         size for size in sizes(question) if plan.num_gpus is None or size < plan.num_gpus
     ]
-    assert all(miss.deficit_bytes > 0 and miss.reason for miss in plan.rejected)
+    assert all(miss.missing_bytes >= miss.deficit_bytes and miss.missing_bytes and miss.reason for miss in plan.rejected)
 
 
 def test_7b_full_fine_tuning_on_a100s() -> None:
@@ -87,7 +87,9 @@ def test_7b_full_fine_tuning_on_a100s() -> None:
     assert plan.num_gpus == 3
     assert [miss.num_gpus for miss in plan.rejected] == [1, 2]
     assert "optimizer" in plan.rejected[0].reason
+    assert plan.rejected[0].missing_bytes > plan.rejected[0].deficit_bytes > 0
     assert "would be tight" in plan.rejected[1].reason
+    assert plan.rejected[1].missing_bytes > plan.rejected[1].deficit_bytes == 0
     assert _plan(an_a100_subject("llama-2-7b"), LONG, limits=Limits(confidence=None)).num_gpus == 2
 
 
@@ -139,9 +141,9 @@ def test_nothing_is_enough() -> None:
     assert plan.num_gpus is None
     assert plan.candidates == ()
     assert plan.closest is not None
-    assert plan.closest.deficit_bytes == min(miss.deficit_bytes for miss in plan.rejected)
+    assert plan.closest.missing_bytes == min(miss.missing_bytes for miss in plan.rejected)
     assert plan.reason is not None
-    assert plan.reason.startswith("no number of GPUs up to 32 is enough")
+    assert plan.reason.startswith("max_gpus is 32, and no number up to it is enough")
     assert plan.smallest_change is not None
     assert plan.smallest_change.verdict is Verdict.FITS
     assert plan.smallest_change.num_gpus <= 32
@@ -154,6 +156,15 @@ def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
     assert plan.num_gpus is None
     assert plan.reason is not None
     assert plan.reason.startswith("2 GPUs are too few")
+
+
+def test_a_limit_of_one_gpu_is_not_called_a_fixed_number() -> None:
+    """What limits is ``max_gpus``: the request leaves the number open."""
+    plan = _plan(an_a100_subject("llama-2-7b"), LONG, limits=Limits(max_gpus=1))
+
+    assert plan.num_gpus is None
+    assert plan.reason is not None
+    assert plan.reason.startswith("max_gpus is 1, and no number up to it is enough; the closest is 1")
 
 
 def test_a_global_batch_is_kept() -> None:
