@@ -1,7 +1,7 @@
 """What a broken rule means to the person who broke it: the dotted path, the nearest known name, what would be right."""
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
 
@@ -21,12 +21,18 @@ _MAX_SHOWN = 80
 _MAX_LISTED = 16
 
 
-def explain(error: msgspec.ValidationError, kind: object, document: object) -> InvalidRequestError:
-    """Return the refusal for msgspec's complaint about ``document``, which was to be a ``kind``."""
+def explain(
+    error: msgspec.ValidationError, kind: object, document: object, *, spell: Callable[[str], str] = str
+) -> InvalidRequestError:
+    """Return the refusal for msgspec's complaint about ``document``, which was to be a ``kind``.
+
+    ``spell`` turns a path of the document into the name that the caller used.
+    """
     match = _MESSAGE.fullmatch(str(error))
     what, path = (match["what"], match["path"] or "") if match else (str(error), "")
     types, value = _follow(path, [inspect.type_info(kind)], document)
     field, message, nearest = _read(what, path.lstrip("."), types, value)
+    field = spell(field)
     detail = f"{field}: {message}" if field else message
     entry = {"field": field, "message": message} | ({"nearest": nearest} if nearest else {})
     return InvalidRequestError(detail, errors=[entry])

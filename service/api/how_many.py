@@ -1,6 +1,7 @@
 """GET /v1/how-many: the smallest number of GPUs, from query parameters, as JSON or as the bare number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -28,9 +29,11 @@ from service.api.schemas.how_many import (
     HowManyRequest,
 )
 from service.errors import InvalidRequestError
+from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache
 from service.usecases.how_many import answer_how_many
 
+_SPELT_FLAT = frozenset({"workload", "layout", "constraints", "gpu"})
 ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
 
 
@@ -60,8 +63,9 @@ def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     started = perf_counter()
     parts = parts_of(request)
     asked = request_from_query(read_query(request.scope, HowManyQuery))
-    question = read_how_many(asked, resolve_model(parts.specs, asked.model))
-    found = answer_how_many(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+    with fields_as_parameters():
+        question = read_how_many(asked, resolve_model(parts.specs, asked.model))
+        found = answer_how_many(question, plans=PlanCache(), find_corrections=parts.corrections.find)
     if prefers_text(request.headers.get("accept")):
         return text_answer(how_many_text(found))
     answer = how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started)
@@ -81,7 +85,23 @@ def request_from_query(query: Struct) -> HowManyRequest:
     try:
         return msgspec.convert(document, HowManyRequest)
     except msgspec.ValidationError as error:
-        raise explain(error, HowManyRequest, document) from error
+        raise explain(error, HowManyRequest, document, spell=parameter) from error
+
+
+def parameter(path: str) -> str:
+    """Return the query parameter that a path of a request is spelt as."""
+    head, _, rest = path.partition(".")
+    return rest.replace("lora.", "lora_", 1) if head in _SPELT_FLAT and rest else path
+
+
+@contextmanager
+def fields_as_parameters() -> Iterator[None]:
+    """Name parameters, not paths of a body that nobody sent, in what the estimator refuses."""
+    try:
+        yield
+    except EstimatorError as error:
+        error.field = parameter(error.field) if error.field else None
+        raise
 
 
 def _gpu(said: dict[str, Any]) -> object:

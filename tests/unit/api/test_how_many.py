@@ -142,6 +142,29 @@ def test_bad_queries_say_what_would_be_right(client: TestClient[Any], changes: d
 
 
 @pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"sequence_length": None}, "sequence_length"),
+        ({"num_sequences": "4"}, "num_sequences"),
+        ({"sequence_length": "0"}, "sequence_length"),
+        ({"gpu": None, "memory_bytes": "80GB"}, "memory_bytes"),
+        ({"method": "qlora"}, "method"),
+        ({"method": "lora", "lora_variant": "dora"}, "lora_variant"),
+        ({"tensor_parallel": "3"}, "tensor_parallel"),
+        ({"data_parallel": "16", "max_gpus": "8"}, "max_gpus"),
+        ({"model": "lama-2-7b"}, "model"),
+    ],
+)
+def test_refusals_name_the_parameter(client: TestClient[Any], changes: dict[str, str | None], field: str) -> None:
+    """Whoever refuses, the field is what the query calls it."""
+    query = {name: value for name, value in (QUESTION | changes).items() if value is not None}
+    answer = client.get("/v1/how-many", params=query)
+
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
     ("accept", "text"),
     [
         (None, False),
