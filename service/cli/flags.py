@@ -16,6 +16,7 @@ from msgspec import Struct, inspect
 
 from service.api.schemas.workload import LayoutRequest, LoraRequest, OffloadRequest, PeftRequest, ServeRequest, TrainRequest
 from service.cli.files import read_object
+from service.cli.parser import one_of, shown
 from service.errors import InvalidRequestError
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
@@ -61,7 +62,7 @@ def add_question(parser: argparse.ArgumentParser, *, usage: str = "%(prog)s MODE
     parser.usage = usage
     parser.add_argument("model", nargs="?", help="name or Hugging Face id of a model; or give --config")
     parser.add_argument("--config", type=Path, metavar="FILE", help="a Hugging Face config.json in place of a name")
-    parser.add_argument("--task", choices=tuple(_TASKS), help="train or serve")
+    parser.add_argument("--task", type=one_of(tuple(_TASKS)), metavar=shown(tuple(_TASKS)), help="train or serve")
     add_words(parser)
 
 
@@ -139,9 +140,9 @@ def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
     if flag.kinds == {bool}:
         group.add_argument(flag.option, dest=flag.dest, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
-    shown = f"{text}: {', '.join(flag.words)}" if flag.words else text
+    listed = f"{text}: {', '.join(flag.words)}" if flag.words else text
     metavar = "N" if str not in flag.kinds else "WORD"
-    group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=metavar, help=shown)
+    group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=metavar, help=listed)
 
 
 def _reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text

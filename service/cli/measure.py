@@ -14,10 +14,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from service.cli.events import ServerEvent, read_events
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
-from service.cli.parser import DOES_NOT_FIT, ERROR, FITS
+from service.cli.parser import DOES_NOT_FIT, ERROR, FITS, one_of, shown
 from service.cli.tables import Screen, console, print_json, show_bytes, table, titled
 from service.errors import InvalidRequestError, ServiceError
 
+_DEVICES = ("cpu", "trace", "cuda")
+_PRIORITIES = ("low", "normal", "high")
 _DONE = frozenset({"succeeded", "failed", "cancelled"})
 # The server sends a comment every few seconds; a stream that is silent for longer is dead.
 _SILENCE_S = 60.0
@@ -27,11 +29,17 @@ _RECONNECT_S = 1.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take the question, the device, or a measurement that exists."""
     add_question(parser)
-    parser.add_argument("--device", choices=("cpu", "trace", "cuda"), default="cpu", help="where the probe runs (default cpu)")
+    parser.add_argument(
+        "--device", type=one_of(_DEVICES), metavar=shown(_DEVICES), default="cpu", help="where the probe runs (default cpu)"
+    )
     parser.add_argument("--gpu", help="the GPU that the answer is wanted for")
     parser.add_argument("--full-depth", action="store_true", help="run every layer instead of slices")
     parser.add_argument(
-        "--priority", choices=("low", "normal", "high"), default="normal", help="who goes first (default normal)"
+        "--priority",
+        type=one_of(_PRIORITIES),
+        metavar=shown(_PRIORITIES),
+        default="normal",
+        help="who goes first (default normal)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--detach", action="store_true", help="print the measurement's id and do not wait")
@@ -108,7 +116,9 @@ def _show_event(event: ServerEvent, bar: Progress, task: TaskID) -> str:
     """Show one event; return the status if that is what it tells."""
     data = json.loads(event.data)
     if event.kind == "progress":
-        _describe(bar, task, "running", f"{data['phase']} {data.get('reading', '')}".strip(), data["progress"])
+        _describe(
+            bar, task, data.get("status", "running"), f"{data['phase']} {data.get('reading', '')}".strip(), data["progress"]
+        )
     elif event.kind == "status":
         _describe(bar, task, data["status"], data.get("reason", ""), 1.0 if data["status"] == "succeeded" else None)
         return str(data["status"])

@@ -1,5 +1,6 @@
 """Answers without a server: catalogue, estimator and planner in this process, by the code that HTTP goes through."""
 
+from difflib import get_close_matches
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -11,7 +12,8 @@ from service.api.plan_answers import how_many_answer
 from service.api.questions import ResolvedModel, read_fit, read_how_many, read_inline
 from service.api.schemas.fit import FitRequest, InlineModel, ModelReference
 from service.api.schemas.how_many import HowManyRequest
-from service.catalog.models import load_architecture, resolve_model
+from service.catalog.models import ModelEntry, list_models, load_architecture, resolve_model
+from service.errors import UnknownModelError
 from service.estimator.estimate import PlanCache
 from service.usecases.fit import answer_fit
 from service.usecases.how_many import answer_how_many
@@ -52,5 +54,15 @@ def decode(document: object, kind: type[T]) -> T:
 def _model(reference: ModelReference) -> ResolvedModel:
     if isinstance(reference, InlineModel):
         return read_inline(reference)
-    entry = resolve_model(reference)
+    entry = _entry(reference)
     return ResolvedModel(architecture=load_architecture(entry), name=entry.name, revision=1)
+
+
+def _entry(name: str) -> ModelEntry:
+    try:
+        return resolve_model(name)
+    except UnknownModelError as error:
+        nearest = get_close_matches(name.casefold(), [entry.name for entry in list_models()], n=3, cutoff=0.0)
+        said = error.detail if "Did you mean" in error.detail else f"{error.detail} Nearest names: {', '.join(nearest)}."
+        message = f"{said} What is stored on a server is found with --server URL."
+        raise UnknownModelError(message) from None

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -36,6 +36,25 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and where to look."""
         self.exit(ERROR, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], str]:
+    """Return a reader that takes one of these words; argparse's own choices would not say which was meant."""
+
+    def read(text: str) -> str:
+        if text in words:
+            return text
+        near = get_close_matches(text, words, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        message = f"unknown value {text!r}.{hint} Known: {', '.join(words)}."
+        raise argparse.ArgumentTypeError(message)
+
+    return read
+
+
+def shown(words: Sequence[str]) -> str:
+    """Return words as the help has them: ``{train,serve}``."""
+    return f"{{{','.join(words)}}}"
 
 
 def whole_number(text: str) -> int:

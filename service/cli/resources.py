@@ -6,15 +6,18 @@ from collections.abc import Callable
 from httpx import Client
 
 from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all, replace
+from service.cli.parser import one_of, shown
 from service.cli.tables import print_json
-from service.errors import InvalidRequestError
+from service.errors import InvalidRequestError, ServiceError
 
 ACTIONS = ("list", "show", "add", "replace", "delete")
 
 
 def add_actions(parser: argparse.ArgumentParser, *, noun: str) -> None:
     """Take what to do and with which one."""
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default list)")
+    parser.add_argument(
+        "action", nargs="?", type=one_of(ACTIONS), metavar=shown(ACTIONS), default="list", help="what to do (default list)"
+    )
     parser.add_argument("name", nargs="?", help=f"name of the {noun}")
     parser.add_argument("--json", action="store_true", help="print the server's JSON")
     add_server(parser)
@@ -50,5 +53,13 @@ def _one(client: Client, options: argparse.Namespace, collection: str, body: Cal
         return read(client, path)
     if options.action == "replace":
         return replace(client, path, body())
-    stored: Document = ask(client, "POST", path_of(collection), body={"name": options.name, **body()}).json()
+    try:
+        stored: Document = ask(client, "POST", path_of(collection), body={"name": options.name, **body()}).json()
+    except ServiceError as error:
+        raise ServiceError(in_commands(error.detail, f"{collection} replace {options.name}")) from None
     return stored
+
+
+def in_commands(message: str, command: str) -> str:
+    """Return a refusal with the command that would do in place of the HTTP method that it names."""
+    return message.replace("with PUT", f"with `headroom {command}`")

@@ -60,6 +60,7 @@ def test_models_and_clusters_are_stored_and_asked_about(up: Up, config: Path, tm
     pools.write_text(json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]}))
 
     assert run("models", "add", "tiny", "--config", str(config)).returncode == 0
+    assert "`headroom models replace tiny`" in run("models", "add", "tiny", "--config", str(config)).stderr
     assert json.loads(run("models", "show", "tiny", "--json").stdout)["revision"] == 1
     assert "revision 2" in run("models", "replace", "tiny", "--config", str(config)).stdout
     assert "tiny" in run("models").stdout
@@ -69,6 +70,7 @@ def test_models_and_clusters_are_stored_and_asked_about(up: Up, config: Path, tm
     assert "no stored model 'tiny'" in run("models", "show", "tiny").stderr
 
     assert run("clusters", "add", "prod-a", "--file", str(pools)).returncode == 0
+    assert "`headroom clusters replace prod-a`" in run("clusters", "add", "prod-a", "--file", str(pools)).stderr
     assert json.loads(run("clusters", "--json").stdout)[0]["pools"][0]["total_gpus"] == 12
     assert run("clusters", "delete", "prod-a").returncode == 0
     assert json.loads(run("clusters", "--json").stdout) == []

@@ -88,3 +88,21 @@ def test_the_dispatch_loads_nothing_heavy() -> None:
     answer = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True)
 
     assert answer.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("fit", "gpt2", "--task", "trian"), "--task: unknown value 'trian'. Did you mean 'train'? Known: train, serve."),
+        (("models", "lst"), "unknown value 'lst'. Did you mean 'list'?"),
+        (("measure", "gpt2", "--device", "cdua"), "--device: unknown value 'cdua'. Did you mean 'cuda'?"),
+        (("measure", "gpt2", "--priority", "asap"), "--priority: unknown value 'asap'. Known: low, normal, high."),
+    ],
+)
+def test_an_unknown_word_names_the_nearest(arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt word is refused with the one that was meant, and with all that are known."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err

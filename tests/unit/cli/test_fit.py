@@ -134,3 +134,15 @@ def test_a_cold_answer_loads_no_server_parts() -> None:
     told = subprocess.run([sys.executable, "-c", script, *TRAIN], capture_output=True, text=True, check=True).stderr
 
     assert told == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("no-such-model", "Nearest names: "), ("llama-2-7bb", "Did you mean llama-2-7b or ")]
+)
+def test_an_unknown_model_is_told_with_where_else_to_look(capsys: pytest.CaptureFixture[str], name: str, told: str) -> None:
+    """The nearest names are always there, and so is the way to models that are stored on a server."""
+    assert main(["fit", name, *TRAIN[2:]]) == 2
+
+    said = capsys.readouterr().err
+    assert told in said
+    assert "--server URL" in said
