@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
+from sqlalchemy.orm import Session
+
 from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredSample
 from service.db.pages import Page, PageRequest
 from service.db.queries import measurements as queries
+from service.db.queries.attempts import add_events
 from service.db.session import transaction
 from service.errors import MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import Ring
@@ -13,9 +16,10 @@ from service.jobs.contract import JobPayload, MeasureRequest
 from service.jobs.states import Status
 from service.settings import Settings
 from service.usecases.access import Sessions
-from service.usecases.attempts import move
+from service.usecases.attempts import move, status_event
 from service.usecases.idempotency import job_for_key
 from service.usecases.measurable import check_measurable
+from service.usecases.waiting import reason_of, waiting_phase
 
 MAX_EVENTS = 500
 MAX_SAMPLES = 20_000
@@ -55,13 +59,7 @@ def submit(
         if idempotency is not None:
             job_id = job_for_key(session, key=idempotency.key, route=idempotency.route, body=idempotency.body, job_id=new_id)
         if job_id == new_id:
-            queries.insert_job(
-                session,
-                job_id,
-                request,
-                key=key,
-                max_attempts=settings.max_attempts,
-            )
+            _enqueue(session, job_id, request, key=key, settings=settings)
     if job_id == new_id:
         # After the commit: a worker could otherwise look for a row that is not there yet.
         ring(request.device, JobPayload(job_id=job_id, attempt=0))
@@ -127,6 +125,12 @@ def count_by_status(sessions: Sessions) -> dict[Status, int]:
     with transaction(sessions) as session:
         counts = queries.count_by_state(session)
     return {status: counts.get(status.value, 0) for status in Status}
+
+
+def _enqueue(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, settings: Settings) -> None:
+    phase = waiting_phase(session, request.device.value, gone_after_s=settings.lease_s)
+    queries.insert_job(session, job_id, request, key=key, max_attempts=settings.max_attempts, phase=phase)
+    add_events(session, job_id, [status_event(Status.QUEUED, attempt=0, reason=reason_of(phase))])
 
 
 def _not_found(job_id: UUID) -> MeasurementNotFoundError:

@@ -17,6 +17,7 @@ from service.settings import Settings
 from service.usecases.access import Sessions
 from service.usecases.attempts import give_back, move, problem
 from service.usecases.idempotency import forget_expired
+from service.usecases.waiting import tell_what_they_wait_for
 from service.usecases.workers import forget_old
 
 BATCH = 100
@@ -35,11 +36,12 @@ class Reconciled:
     rung: int
 
 
-def reconcile(sessions: Sessions, *, rering_after_s: float, ring: Ring) -> Reconciled:
-    """Make one pass."""
+def reconcile(sessions: Sessions, *, rering_after_s: float, gone_after_s: float, ring: Ring) -> Reconciled:
+    """Make one pass; a worker without a heartbeat for ``gone_after_s`` seconds serves nobody."""
     requeued, ended = _take_back_expired(sessions, ring)
     ended += _end_overdue(sessions)
     rung = _ring_again(sessions, rering_after_s=rering_after_s, ring=ring)
+    tell_what_they_wait_for(sessions, gone_after_s=gone_after_s)
     done = Reconciled(requeued=requeued, ended=ended, rung=rung)
     if requeued or ended:
         _log.info("jobs.reconciled", requeued=requeued, ended=ended, rung=rung)
@@ -52,7 +54,7 @@ def run_forever(sessions: Sessions, *, settings: Settings, ring: Ring, stop: thr
     passes = 0
     while not stop.is_set():
         try:
-            reconcile(sessions, rering_after_s=settings.rering_after_s, ring=ring)
+            reconcile(sessions, rering_after_s=settings.rering_after_s, gone_after_s=settings.lease_s, ring=ring)
             if passes % passes_between_cleaning == 0:
                 forget_expired(sessions)
                 forget_old(sessions)

@@ -180,6 +180,22 @@ def lock_overdue(session: Session, *, limit: int) -> Sequence[MeasureJobRow]:
     return session.scalars(query).all()
 
 
+def queued_devices(session: Session) -> Sequence[str]:
+    """Return the devices that jobs are queued for."""
+    return session.scalars(select(Job.device).where(Job.state == Status.QUEUED).distinct()).all()
+
+
+def lock_queued(session: Session, *, device: str, other_than: str, limit: int) -> Sequence[MeasureJobRow]:
+    """Return and lock queued jobs of ``device`` in another phase than ``other_than``."""
+    query = (
+        select(Job)
+        .where(Job.state == Status.QUEUED, Job.device == device, Job.phase != other_than)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return session.scalars(query).all()
+
+
 def take_unheard(session: Session, *, after_s: float, limit: int) -> list[Waiting]:
     """Mark queued jobs that were not rung for ``after_s`` seconds as rung now, and return them."""
     unheard = (

@@ -21,7 +21,7 @@ Event = MeasurementEventRow
 Sample = MeasurementSampleRow
 
 
-def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int) -> None:
+def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int, phase: str) -> None:
     """Store a queued job that is rung for as soon as this transaction is committed."""
     session.execute(
         insert(Job).values(
@@ -34,6 +34,7 @@ def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: 
             model_revision=request.model.revision,
             priority=_WEIGHTS[request.priority],
             max_attempts=max_attempts,
+            phase=phase,
             deadline_at=func.now() + timedelta(seconds=QUEUE_LIMIT_S),
             rung_at=func.now(),
         )

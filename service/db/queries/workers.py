@@ -33,6 +33,16 @@ def beat(session: Session, name: str, *, state: str, job_id: uuid.UUID | None) -
     return session.execute(statement).first() is not None
 
 
+def is_served(session: Session, device: str, *, gone_after_s: float) -> bool:
+    """Tell whether a worker of ``device`` is there: not stopped, and with a heartbeat in the last ``gone_after_s`` seconds."""
+    alive = select(WorkerRow.name).where(
+        WorkerRow.state != "stopped",
+        WorkerRow.last_heartbeat >= func.now() - timedelta(seconds=gone_after_s),
+        WorkerRow.devices.contains([{"device": device}]),
+    )
+    return bool(session.scalar(select(alive.exists())))
+
+
 def list_seen(session: Session, *, gone_after_s: float, limit: int) -> Sequence[tuple[WorkerRow, bool]]:
     """Return workers, the latest heartbeat first, each with whether its heartbeat is older than ``gone_after_s``."""
     is_gone = WorkerRow.last_heartbeat < func.now() - timedelta(seconds=gone_after_s)

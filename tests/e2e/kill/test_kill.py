@@ -53,7 +53,7 @@ def test_kill_9_of_the_probe(system: System) -> None:
     gate.touch()
     system.wait_for_end(job_id)
 
-    assert system.statuses(job_id) == [("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
+    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
     assert succeeded_once(system, job_id, attempt=2)
 
 
@@ -69,7 +69,7 @@ def test_kill_9_of_the_supervising_horse(system: System) -> None:
     gate.touch()
     system.wait_for_end(job_id)
 
-    assert system.statuses(job_id) == [("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
+    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
     assert worker.poll() is None
 
 
@@ -88,7 +88,7 @@ def test_kill_9_of_the_worker(system: System) -> None:
     system.start_worker()
     system.wait_for_end(job_id)
 
-    assert system.statuses(job_id) == [("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
+    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1), ("running", 2), ("succeeded", 2)]
     assert succeeded_once(system, job_id, attempt=2)
 
 
@@ -269,7 +269,7 @@ def test_sigint_gives_the_job_back(system: System) -> None:
 
     assert status == 0
     assert has_ended(probe)
-    assert system.statuses(job_id) == [("running", 1), ("queued", 1)]
+    assert system.statuses(job_id) == [("queued", 0), ("running", 1), ("queued", 1)]
 
 
 def test_a_waiting_worker_leaves_at_once(system: System) -> None:

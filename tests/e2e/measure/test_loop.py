@@ -65,7 +65,7 @@ def test_a_measurement_changes_what_the_next_answer_rests_on(url: str) -> None:
     assert asked.status_code == 202
     assert asked.json()["status"] == "queued"
     statuses = [data["status"] for kind, data in events if kind == "status"]
-    assert statuses == ["running", "succeeded"]
+    assert statuses == ["queued", "running", "succeeded"]
     assert len([data for kind, data in events if kind == "progress"]) >= 2
     assert found["progress"] == 1.0
     assert found["peaks"]["allocated_bytes"] > 0

@@ -47,7 +47,7 @@ def end_lease(sessions: Sessions, job_id: UUID) -> None:
 
 def requeue(sessions: Sessions) -> None:
     """Make one pass of the reconcile loop."""
-    reconcile(sessions, rering_after_s=15, ring=no_bell)
+    reconcile(sessions, rering_after_s=15, gone_after_s=30, ring=no_bell)
 
 
 def count_results(sessions: Sessions) -> int:
@@ -214,7 +214,7 @@ def test_an_earlier_commit_is_recognised(sessions: Sessions) -> None:
     assert stored
     assert count_results(sessions) == 1
     events = measurements.events_after(sessions, job_id, seq=0).events
-    assert [one.data["status"] for one in events] == ["running", "succeeded"]
+    assert [one.data["status"] for one in events] == ["queued", "running", "succeeded"]
 
 
 def test_a_result_and_its_job_are_one(sessions: Sessions) -> None:
@@ -246,9 +246,9 @@ def test_progress_and_samples_are_seen_by_who_watches(sessions: Sessions) -> Non
     job = measurements.read(sessions, job_id)
     assert (job.progress, job.phase) == (0.25, "layers 1 of 2")
     batch = measurements.events_after(sessions, job_id, seq=0)
-    assert [one.seq for one in batch.events] == [1, 2, 3, 4, 5]
-    assert [one.kind for one in batch.events] == ["status", "sample", "sample", "progress", "sample"]
-    assert batch.events[3].data == {"progress": 0.25, "phase": "layers 1 of 2", "done": 1, "total": 4, "reading": "1.2 GiB"}
+    assert [one.seq for one in batch.events] == [1, 2, 3, 4, 5, 6]
+    assert [one.kind for one in batch.events] == ["status", "status", "sample", "sample", "progress", "sample"]
+    assert batch.events[4].data == {"progress": 0.25, "phase": "layers 1 of 2", "done": 1, "total": 4, "reading": "1.2 GiB"}
     assert not batch.is_last
     assert [one.bytes for one in measurements.samples(sessions, job_id)] == [10, 20, 10]
 

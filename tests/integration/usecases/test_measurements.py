@@ -128,7 +128,7 @@ def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:
 
     assert attempts.find_queued(sessions, device=ProbeDevice.CPU) is None
     batch = measurements.events_after(sessions, job_id, seq=0)
-    assert [one.data["status"] for one in batch.events] == ["cancelled"]
+    assert [one.data["status"] for one in batch.events] == ["queued", "cancelled"]
     assert batch.is_last
     assert measurements.cancel(sessions, job_id).status is Status.CANCELLED
 
@@ -187,7 +187,7 @@ def test_events_can_be_read_from_anywhere(sessions: Sessions) -> None:
     everything = measurements.events_after(sessions, job_id, seq=0)
     rest = measurements.events_after(sessions, job_id, seq=1)
 
-    assert [one.data["status"] for one in everything.events] == ["running", "succeeded"]
+    assert [one.data["status"] for one in everything.events] == ["queued", "running", "succeeded"]
     assert rest.events == everything.events[1:]
     assert everything.is_last
 
