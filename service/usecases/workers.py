@@ -88,7 +88,8 @@ def list_workers(sessions: Sessions, *, gone_after_s: float) -> list[SeenWorker]
             devices=row.devices,
             versions=row.versions,
             state=_state(row.state, is_gone=is_gone),
-            current_job_id=row.current_job_id,
+            # What a worker that is gone was running is the reconcile loop's to give to another.
+            current_job_id=None if is_gone else row.current_job_id,
             last_heartbeat=row.last_heartbeat,
             started_at=row.started_at,
         )

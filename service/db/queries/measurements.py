@@ -140,7 +140,8 @@ def _value(row: MeasureJobRow, result: MeasurementResultRow | None) -> StoredMea
         cancel_requested=row.cancel_requested,
         progress=row.progress,
         phase=row.phase,
-        worker=row.worker,
+        # In the queue it is nobody's; the row keeps the name for a result that comes late.
+        worker=None if row.state == Status.QUEUED else row.worker,
         error=row.error,
         last_event=row.last_event,
         created_at=row.created_at,

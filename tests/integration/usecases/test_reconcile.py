@@ -76,7 +76,8 @@ def test_what_a_dead_worker_held_is_queued_and_rung_for(sessions: Sessions) -> N
 
     assert done == Reconciled(requeued=1, ended=0, rung=0)
     assert rings.heard == [JobPayload(job_id=job_id, attempt=1)]
-    assert measurements.read(sessions, job_id).status is Status.QUEUED
+    job = measurements.read(sessions, job_id)
+    assert (job.status, job.worker) == (Status.QUEUED, None)
 
 
 def test_a_living_lease_is_left_alone(sessions: Sessions) -> None:

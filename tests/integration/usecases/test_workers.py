@@ -81,6 +81,17 @@ def test_a_worker_without_a_heartbeat_for_a_lease_is_gone(sessions: Sessions) ->
     assert states == {"killed": WorkerState.GONE, "stopped": WorkerState.STOPPED, "alive": WorkerState.IDLE}
 
 
+def test_a_worker_that_is_gone_has_no_job(sessions: Sessions) -> None:
+    """What it was running is about to be somebody else's."""
+    workers.register(sessions, an_info())
+    running_job(sessions, "w1")
+    last_heartbeat_was(sessions, "w1", GONE_AFTER_S + 1)
+
+    (worker,) = seen(sessions)
+
+    assert (worker.state, worker.current_job_id) == (WorkerState.GONE, None)
+
+
 def test_old_workers_are_forgotten_and_come_back_with_a_heartbeat(sessions: Sessions) -> None:
     """The list does not grow for ever, and nobody who lives is lost by it."""
     workers.register(sessions, an_info())
