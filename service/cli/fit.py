@@ -1,12 +1,12 @@
 """Say whether a workload fits on a GPU, what its memory is made of and what would help; offline unless a server is named."""
 
 import argparse
+from importlib import import_module
 
 from service.cli.answering import answer
-from service.cli.fit_view import show_fit
 from service.cli.flags import add_gpu, add_question, gpu_of, model_of, words_of
 from service.cli.parser import DOES_NOT_FIT, FITS
-from service.cli.tables import print_json
+from service.cli.printing import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,5 +26,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         subject = f"{options.model or options.config} on {options.gpu or options.gpu_memory}"
         num_gpus = found["num_gpus"]
-        show_fit(f"{subject}, {num_gpus} {'GPU' if num_gpus == 1 else 'GPUs'}", found)
+        # A program that reads JSON need not wait for the terminal library, a tenth of a cold answer.
+        view = import_module("service.cli.fit_view")
+        view.show_fit(f"{subject}, {num_gpus} {'GPU' if num_gpus == 1 else 'GPUs'}", found)
     return DOES_NOT_FIT if found["verdict"] == "does_not_fit" else FITS

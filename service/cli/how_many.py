@@ -1,12 +1,12 @@
 """Say how many GPUs a workload needs and why fewer are not enough; what is not said is searched; offline unless told."""
 
 import argparse
+from importlib import import_module
 
 from service.cli.answering import answer
 from service.cli.flags import add_gpu, add_question, gpu_of, model_of, number, words_of
-from service.cli.how_many_view import show_plans
 from service.cli.parser import DOES_NOT_FIT, FITS
-from service.cli.tables import print_json
+from service.cli.printing import print_json
 from service.errors import InvalidRequestError
 
 
@@ -31,7 +31,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(found)
     else:
-        show_plans(str(options.model or options.config), answers)
+        # As for a fit: who reads JSON does not wait for tables.
+        view = import_module("service.cli.how_many_view")
+        view.show_plans(str(options.model or options.config), answers)
     return DOES_NOT_FIT if any(plan["num_gpus"] is None for plan in answers) else FITS
 
 

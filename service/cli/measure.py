@@ -15,7 +15,8 @@ from service.cli.events import ServerEvent, read_events
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
 from service.cli.parser import DOES_NOT_FIT, ERROR, FITS, one_of, shown
-from service.cli.tables import Screen, console, print_json, show_bytes, table, titled
+from service.cli.printing import print_json
+from service.cli.tables import Screen, console, show_bytes, table, titled
 from service.errors import InvalidRequestError, ServiceError
 
 _DEVICES = ("cpu", "trace", "cuda")

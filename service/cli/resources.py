@@ -7,7 +7,7 @@ from httpx import Client
 
 from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all, replace
 from service.cli.parser import one_of, shown
-from service.cli.tables import print_json
+from service.cli.printing import print_json
 from service.errors import InvalidRequestError, ServiceError
 
 ACTIONS = ("list", "show", "add", "replace", "delete")

@@ -1,6 +1,5 @@
-"""How answers look on a terminal: tables of the same make, and JSON for programs."""
+"""How answers look on a terminal: tables of the same make."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -39,11 +38,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
 def titled(title: str, made: Table) -> Group:
     """Return a table under a title; its own would be wrapped to the width of the table."""
     return Group(Text(title, style="bold"), made)
-
-
-def print_json(document: object) -> None:
-    """Print one JSON document."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 def show_bytes(value: object) -> str:

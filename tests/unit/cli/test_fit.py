@@ -124,16 +124,18 @@ def test_a_change_is_told_in_the_contracts_words() -> None:
     assert words_of_change({"method": "lora", "lora": {"rank": 16}}) == "method = lora, lora.rank = 16"
 
 
-def test_a_cold_answer_loads_no_server_parts() -> None:
-    """Offline, neither the web framework nor the database nor an HTTP client is loaded."""
+@pytest.mark.parametrize(("flags", "drawn_with"), [([], ["rich"]), (["--json"], [])])
+def test_a_cold_answer_loads_only_what_it_needs(flags: list[str], drawn_with: list[str]) -> None:
+    """Offline, neither the web framework nor the database nor an HTTP client is loaded, and for JSON nothing that draws."""
     script = (
         "import sys; from service.__main__ import main; code = main(sys.argv[1:]);"
-        "heavy = {'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'uvicorn', 'torch', 'numpy'};"
-        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+        "heavy = {'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'torch', 'numpy', 'rich'};"
+        "print(*sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
-    told = subprocess.run([sys.executable, "-c", script, *TRAIN], capture_output=True, text=True, check=True).stderr
+    command = [sys.executable, "-c", script, *TRAIN, *flags]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
-    assert told == "[]\n"
+    assert told.split() == drawn_with
 
 
 @pytest.mark.parametrize(
