@@ -90,6 +90,7 @@ def _per_gpu(estimate: Estimate) -> PerGpuAnswer:
             for part in estimate.components
         ],
         instants=[InstantAnswer(name=instant.name, allocated_bytes=instant.allocated_bytes) for instant in estimate.instants],
+        phases=[InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes) for phase in estimate.phases],
         stages=[
             StageAnswer(
                 pipeline_stage=stage.pipeline_stage, allocated_bytes=stage.allocated_bytes, steady_bytes=stage.steady_bytes

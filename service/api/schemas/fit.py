@@ -96,6 +96,12 @@ class PerGpuAnswer(Answer, frozen=True, kw_only=True):
     worst_rank: WorstRankAnswer
     components: list[ComponentAnswer]
     instants: list[InstantAnswer]
+    phases: Annotated[
+        list[InstantAnswer],
+        Meta(
+            description="Training: forward, backward and step as a profiler counts them, each pass with its part of the loss."
+        ),
+    ]
     stages: list[StageAnswer]
 
 

@@ -49,6 +49,19 @@ def test_answer_has_every_field_of_the_contract(client: TestClient[Any]) -> None
     ]
 
 
+def test_phases_count_the_loss_in_both_passes(client: TestClient[Any]) -> None:
+    """A profiler sees forward and backward; each holds its part of the loss, so that the higher one is the instants' peak."""
+    per_gpu = answer(client, FIT)["per_gpu"]
+    phases = {phase["name"]: phase["allocated_bytes"] for phase in per_gpu["phases"]}
+    instants = {instant["name"]: instant["allocated_bytes"] for instant in per_gpu["instants"]}
+
+    assert list(phases) == ["forward_pass", "backward_pass", "optimizer_step"]
+    assert phases["forward_pass"] >= instants["forward"]
+    assert max(phases["forward_pass"], phases["backward_pass"]) == max(
+        instants[name] for name in ("forward", "loss", "backward")
+    )
+
+
 def test_full_fine_tuning_of_seven_billion_does_not_fit_on_one_gpu(client: TestClient[Any]) -> None:
     """The headline question: 16 bytes per parameter alone exceed 80 GB, and the answer says what would help."""
     found = answer(client, FIT)
