@@ -20,6 +20,7 @@ from worker.shift import Shift
 from worker.tasks import Workplace
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
+PROBE_PACKAGES = ("torch", "transformers", "peft")
 EXIT_CANNOT_START = 2
 
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make_shift(settings: Settings, device: ProbeDevice, *, probe_command: Sequence[str]) -> Shift:
     """Return a worker of ``device`` that is ready to work."""
     if not probe_command:
-        _require_torch()
+        _require_packages(PROBE_PACKAGES)
     info = describe(device)
     return Shift(
         workplace=Workplace(settings=settings, name=info.name, device=device, probe_command=probe_command or PROBE_COMMAND),
@@ -63,9 +64,10 @@ def _open_sessions(settings: Settings, application_name: str, *, pool_size: int)
     )
 
 
-def _require_torch() -> None:
-    if find_spec("torch") is None:
-        message = "a worker runs real models and needs PyTorch; install it with: pip install 'gpu-headroom[worker]'"
+def _require_packages(names: Sequence[str]) -> None:
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        message = f"a worker runs real models and needs {', '.join(missing)}; install with: pip install 'gpu-headroom[worker]'"
         raise StartupError(message)
 
 

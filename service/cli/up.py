@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection, HTTPException
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     host, port = options.host or settings.host, settings.port if options.port is None else options.port
     with listen(host, port) as listener, signals_held(), own_data_dir(options.data_dir or settings.data_dir, log) as data:
         try:
-            _run(listener, data, _num_workers(options.workers, log), log)
+            _run(listener, data, workers_to_start(options.workers, missing_packages(), log), log)
         except StopRequested:
             log.debug("up.stopped_while_starting")
     return 0
@@ -93,14 +93,15 @@ def _servers(data: DataDir, log: Log) -> Iterator[tuple[list[Kept], Mapping[str,
         yield servers, urls
 
 
-def _num_workers(wanted: int, log: Log) -> int:
-    missing = missing_packages()
-    if wanted and missing:
+def workers_to_start(wanted: int, missing: Sequence[str], log: Log) -> int:
+    """Return how many workers can be started, and say it when that is none."""
+    if not wanted:
+        log.warning("up.no_worker", effect="measurements wait for a worker", mend="--workers 1, or run `headroom worker`")
+    elif missing:
         log.warning(
             "up.no_worker", missing=", ".join(missing), effect="measurements wait for a worker", mend="gpu-headroom[worker]"
         )
-        return 0
-    return wanted
+    return 0 if missing else wanted
 
 
 def _ours(data: DataDir, command: str, environment: Mapping[str, str], *arguments: str) -> Child:

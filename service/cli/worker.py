@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-EXTRA = ("torch", "transformers")
+EXTRA = ("torch", "transformers", "peft")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

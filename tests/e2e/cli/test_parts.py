@@ -64,6 +64,15 @@ def test_a_part_without_a_database_says_how_to_get_one(command: str) -> None:
     assert "headroom up" in told
 
 
+@pytest.mark.usefixtures("sessions")
+def test_a_worker_in_burst_mode_leaves_when_nothing_is_queued(database_url: str) -> None:
+    """What the command line says reaches the worker that this process becomes."""
+    process = headroom("worker", "--burst", DATABASE_URL=database_url)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 0, told
+
+
 def test_reconcile_runs_until_it_is_told_to_stop(database_url: str) -> None:
     """The loop runs without Redis as well and ends with code 0 at SIGTERM."""
     process = headroom("reconcile", DATABASE_URL=database_url)
