@@ -8,8 +8,11 @@ from litestar.types import ASGIApp
 from service.api.decoding import read_query
 from service.api.operation import Operation, Reply
 from service.api.responses import json_answer
-from service.api.schemas.gpus import GpuAnswer, GpuPage, GpuQuery, MigAnswer
+from service.api.schemas.fields import PageQuery
+from service.api.schemas.gpus import GpuAnswer, GpuPage, MigAnswer
+from service.api.shapes import page_request
 from service.catalog.gpus import GpuEntry, list_gpus
+from service.usecases.access import page_of_named
 
 
 @get(
@@ -19,15 +22,17 @@ from service.catalog.gpus import GpuEntry, list_gpus
         id="listGpus",
         tag="gpus",
         summary="List the GPUs that questions may name, with the source of every figure.",
-        query=GpuQuery,
-        replies={200: Reply(description="The whole catalogue.", bodies=(GpuPage,))},
+        query=PageQuery,
+        replies={200: Reply(description="One page.", bodies=(GpuPage,))},
         problems=(422,),
     ),
 )
 def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
     """List the GPUs of the catalogue."""
-    read_query(request.scope, GpuQuery)
-    return json_answer(GpuPage(items=[_shape(entry) for entry in list_gpus()], next_cursor=None))
+    query = read_query(request.scope, PageQuery)
+    wanted = page_request(query.limit, query.cursor)
+    page = page_of_named(list_gpus(), wanted, list_name="gpus", name=lambda entry: entry.name)
+    return json_answer(GpuPage(items=[_shape(entry) for entry in page.items], next_cursor=page.next_cursor))
 
 
 def _shape(entry: GpuEntry) -> GpuAnswer:

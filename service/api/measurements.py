@@ -14,14 +14,13 @@ from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Rep
 from service.api.parts import Parts, parts_of
 from service.api.resolving import read_measurement
 from service.api.responses import json_answer, no_content
-from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, optional
+from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, PageQuery, optional
 from service.api.schemas.measurements import (
     EventAnswer,
     MeasurementAnswer,
     MeasurementPage,
     MeasurementQuery,
     MeasurementRequest,
-    NoQuery,
     SampleAnswer,
     SamplePage,
 )
@@ -30,6 +29,7 @@ from service.catalog.gpus import resolve_gpu
 from service.errors import InvalidRequestError, MeasurementNotFoundError
 from service.jobs.contract import ProbeDevice
 from service.usecases import measurements
+from service.usecases import samples as sampled
 from service.usecases.access import MeasurementFilter, StoredMeasurement, StoredResult
 from service.usecases.measurements import RequestKey
 
@@ -147,17 +147,17 @@ def cancel(request: AnyRequest) -> ASGIApp:
         tag=TAG,
         summary="List what was read while the probe ran, oldest first.",
         path=PATH,
-        query=NoQuery,
-        replies={200: Reply(description="All samples.", bodies=(SamplePage,))},
+        query=PageQuery,
+        replies={200: Reply(description="One page.", bodies=(SamplePage,))},
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
 def samples(request: AnyRequest) -> ASGIApp:
     """List what was read while the probe ran."""
-    read_query(request.scope, NoQuery)
-    found = measurements.samples(parts_of(request).sessions, _job_id(request))
-    items = [SampleAnswer(attempt=s.attempt, seq=s.seq, t_s=s.t_s, kind=s.kind, bytes=s.bytes) for s in found]
-    return json_answer(SamplePage(items=items, next_cursor=None))
+    query = read_query(request.scope, PageQuery)
+    page = sampled.list_page(parts_of(request).sessions, _job_id(request), page_request(query.limit, query.cursor))
+    items = [SampleAnswer(attempt=s.attempt, seq=s.seq, t_s=s.t_s, kind=s.kind, bytes=s.bytes) for s in page.items]
+    return json_answer(SamplePage(items=items, next_cursor=page.next_cursor))
 
 
 @get(

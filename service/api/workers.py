@@ -9,15 +9,12 @@ from service.api.decoding import read_query
 from service.api.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.responses import json_answer
-from service.api.schemas.fields import Strict
+from service.api.schemas.fields import PageQuery
 from service.api.schemas.workers import WorkerAnswer, WorkerPage
-from service.api.shapes import timestamp
+from service.api.shapes import page_request, timestamp
 from service.usecases import workers
+from service.usecases.access import page_of_named
 from service.usecases.workers import SeenWorker
-
-
-class WorkerQuery(Strict, frozen=True, kw_only=True):
-    """Nothing to choose: workers are few and come on one page."""
 
 
 @get(
@@ -26,18 +23,21 @@ class WorkerQuery(Strict, frozen=True, kw_only=True):
     operation=Operation(
         id="listWorkers",
         tag="workers",
-        summary="List the workers of the last day, the most recently seen first.",
-        query=WorkerQuery,
-        replies={200: Reply(description="All of them.", bodies=(WorkerPage,))},
+        summary="List the workers of the last day, the most recently started first.",
+        query=PageQuery,
+        replies={200: Reply(description="One page.", bodies=(WorkerPage,))},
         problems=(422, *STORED_PROBLEMS),
     ),
 )
 def list_all(request: Request[Any, Any, Any]) -> ASGIApp:
     """List the workers of the last day."""
-    read_query(request.scope, WorkerQuery)
+    query = read_query(request.scope, PageQuery)
     parts = parts_of(request)
-    found = workers.list_workers(parts.sessions, gone_after_s=parts.settings.lease_s)
-    return json_answer(WorkerPage(items=[_shape(worker) for worker in found], next_cursor=None))
+    seen = workers.list_workers(parts.sessions, gone_after_s=parts.settings.lease_s)
+    # Heartbeats would shuffle the list between two pages.
+    newest = sorted(seen, key=lambda worker: (worker.started_at, worker.name), reverse=True)
+    page = page_of_named(newest, page_request(query.limit, query.cursor), list_name="workers", name=lambda worker: worker.name)
+    return json_answer(WorkerPage(items=[_shape(worker) for worker in page.items], next_cursor=page.next_cursor))
 
 
 def _shape(worker: SeenWorker) -> WorkerAnswer:

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -16,6 +16,8 @@ from service.errors import InvalidCursorError, InvalidRequestError
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
+MAX_NUMBER = 2**31 - 1
+"""What an INTEGER column holds: a larger number in a cursor would be a fault of the database."""
 
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
@@ -60,7 +62,14 @@ class _AfterName(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     name: str
 
 
-_Position = _AfterRow | _AfterName
+class _AfterNumbers(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="numbers"):
+    """The last row of a page of a list whose rows are numbered and begin with the lowest."""
+
+    list_name: str
+    numbers: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)], ...]
+
+
+_Position = _AfterRow | _AfterName | _AfterNumbers
 
 
 def after(
@@ -89,12 +98,43 @@ def page_of(
     value: Callable[[Row], Item],
 ) -> Page[Item]:
     """Turn the rows that ``after`` selected into a page of values."""
-    shown = rows[: request.limit]
-    more = len(rows) > len(shown)
-    return Page(
-        items=tuple(value(row) for row in shown),
-        next_cursor=_encode(_AfterRow(list_name, *position(shown[-1]))) if more else None,
-    )
+    return _page(rows, request, end=lambda row: _AfterRow(list_name, *position(row)), value=value)
+
+
+def after_numbers(
+    statement: Statement, request: PageRequest, *, list_name: str, columns: Sequence[InstrumentedAttribute[int]]
+) -> Statement:
+    """Order ``statement`` by numbers, lowest first, and cut it to the page, with one row more as ``after`` does."""
+    if request.cursor is not None:
+        position = _decode(request.cursor, list_name)
+        if not isinstance(position, _AfterNumbers) or len(position.numbers) != len(columns):
+            raise _refusal(request.cursor)
+        statement = statement.where(tuple_(*columns) > tuple_(*position.numbers))
+    return statement.order_by(*columns).limit(request.limit + 1)
+
+
+def page_of_numbered(
+    rows: Sequence[Row],
+    request: PageRequest,
+    *,
+    list_name: str,
+    numbers: Callable[[Row], tuple[int, ...]],
+    value: Callable[[Row], Item],
+) -> Page[Item]:
+    """Turn the rows that ``after_numbers`` selected into a page of values."""
+    return _page(rows, request, end=lambda row: _AfterNumbers(list_name, numbers(row)), value=value)
+
+
+def page_of_named(items: Sequence[Item], request: PageRequest, *, list_name: str, name: Callable[[Item], str]) -> Page[Item]:
+    """Cut a page out of a list that is at hand as a whole; its cursor names the last item of a page."""
+    first = 0
+    if request.cursor is not None:
+        position, names = _decode(request.cursor, list_name), [name(item) for item in items]
+        if not isinstance(position, _AfterName) or position.name not in names:
+            raise _refusal(request.cursor)
+        first = names.index(position.name) + 1
+    rest = items[first : first + request.limit + 1]
+    return _page(rest, request, end=lambda item: _AfterName(list_name, name(item)), value=lambda item: item)
 
 
 def name_reached(request: PageRequest, *, list_name: str) -> str | None:
@@ -110,6 +150,14 @@ def page_of_names(names: Iterable[str], *, after_name: str, limit: int, list_nam
     more = len(rest) > len(shown)
     last = shown[-1] if shown else after_name
     return Page(items=shown, next_cursor=_encode(_AfterName(list_name, last)) if more else None)
+
+
+def _page(
+    rows: Sequence[Row], request: PageRequest, *, end: Callable[[Row], _Position], value: Callable[[Row], Item]
+) -> Page[Item]:
+    shown = rows[: request.limit]
+    more = len(rows) > len(shown)
+    return Page(items=tuple(value(row) for row in shown), next_cursor=_encode(end(shown[-1])) if more else None)
 
 
 def _encode(position: _Position) -> str:

@@ -3,7 +3,7 @@
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
-from service.db.pages import Page, PageRequest
+from service.db.pages import Page, PageRequest, page_of_named
 from service.db.values import ModelContent, StoredCalibration, StoredCluster, StoredModel
 
 Sessions = sessionmaker[Session]
@@ -21,4 +21,5 @@ __all__ = [
     "StoredModel",
     "StoredResult",
     "StoredSample",
+    "page_of_named",
 ]

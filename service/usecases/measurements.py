@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
-from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredSample
+from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement
 from service.db.pages import Page, PageRequest
 from service.db.queries import measurements as queries
 from service.db.queries.attempts import add_events
@@ -22,7 +22,6 @@ from service.usecases.measurable import check_measurable
 from service.usecases.waiting import reason_of, waiting_phase
 
 MAX_EVENTS = 500
-MAX_SAMPLES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +89,6 @@ def events_after(sessions: Sessions, job_id: UUID, *, seq: int) -> EventBatch:
             raise _not_found(job_id)
         events = queries.events_after(session, job_id, seq=seq, limit=MAX_EVENTS)
     return EventBatch(events=events, is_last=status.is_terminal and len(events) < MAX_EVENTS)
-
-
-def samples(sessions: Sessions, job_id: UUID) -> tuple[StoredSample, ...]:
-    """Return the samples of a measurement, attempt by attempt."""
-    with transaction(sessions) as session:
-        if queries.read_status(session, job_id) is None:
-            raise _not_found(job_id)
-        return queries.samples_of(session, job_id, limit=MAX_SAMPLES)
 
 
 def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 MAX_DEGREE = 65_536
 MAX_TOKENS = 100_000_000
@@ -102,6 +102,13 @@ class Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class NoQuery(Strict, frozen=True, kw_only=True):
     """No parameter at all."""
+
+
+class PageQuery(Strict, frozen=True, kw_only=True):
+    """Which page of a list."""
+
+    limit: PageLimit = 50
+    cursor: Cursor | UnsetType = UNSET
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -5,11 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from service.api.schemas.fields import Answer, Strict
-
-
-class GpuQuery(Strict, frozen=True, kw_only=True):
-    """Nothing to choose: the catalogue comes on one page."""
+from service.api.schemas.fields import Answer
 
 
 class MigAnswer(Answer, frozen=True, kw_only=True):
@@ -39,7 +35,7 @@ class GpuAnswer(Answer, frozen=True, kw_only=True):
 
 
 class GpuPage(Answer, frozen=True, kw_only=True):
-    """The whole catalogue."""
+    """GPUs, in the order of the catalogue."""
 
     items: list[GpuAnswer]
     next_cursor: str | None

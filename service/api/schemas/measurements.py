@@ -40,10 +40,6 @@ class MeasurementQuery(Strict, frozen=True, kw_only=True):
     created_before: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
 
 
-class NoQuery(Strict, frozen=True, kw_only=True):
-    """Nothing to choose."""
-
-
 class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     """One measurement; what was found is null until it has succeeded."""
 

@@ -31,7 +31,7 @@ class WorkerAnswer(Answer, frozen=True, kw_only=True):
 
 
 class WorkerPage(Answer, frozen=True, kw_only=True):
-    """Workers, the most recently seen first."""
+    """Workers, the most recently started first."""
 
     items: list[WorkerAnswer]
     next_cursor: str | None

@@ -7,9 +7,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
-from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
+from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult
 from service.db.pages import Page, PageRequest, after, page_of
-from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow, MeasurementSampleRow
+from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
 from service.jobs.contract import MeasureRequest, Priority, document_of
 from service.jobs.states import QUEUE_LIMIT_S, Status
 
@@ -18,7 +18,6 @@ _WEIGHTS = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
 
 Job = MeasureJobRow
 Event = MeasurementEventRow
-Sample = MeasurementSampleRow
 
 
 def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int, phase: str) -> None:
@@ -79,15 +78,6 @@ def events_after(session: Session, job_id: UUID, *, seq: int, limit: int) -> tup
     query = select(Event).where(Event.job_id == job_id, Event.seq > seq).order_by(Event.seq).limit(limit)
     return tuple(
         StoredEvent(seq=row.seq, kind=row.kind, data=row.data, created_at=row.created_at) for row in session.scalars(query)
-    )
-
-
-def samples_of(session: Session, job_id: UUID, *, limit: int) -> tuple[StoredSample, ...]:
-    """Return up to ``limit`` samples of a job, attempt by attempt, in the order in which they were read."""
-    query = select(Sample).where(Sample.job_id == job_id).order_by(Sample.attempt, Sample.seq).limit(limit)
-    return tuple(
-        StoredSample(attempt=row.attempt, seq=row.seq, t_s=row.t_s, kind=row.kind, bytes=row.bytes)
-        for row in session.scalars(query)
     )
 
 

@@ -7,6 +7,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from service.db.session import make_engine, make_sessions
+from service.usecases import workers
+from service.usecases.workers import WorkerInfo
+from tests.e2e.http.conftest import Servers
 from tests.e2e.http.test_resources import TINY, slug
 from tests.waiting import eventually
 
@@ -66,11 +70,17 @@ def test_events_are_replayed_from_any_id(client: httpx.Client) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_samples_are_listed(client: httpx.Client) -> None:
-    """What the probe read on its way is kept in order."""
-    path = client.post("/v1/measurements", json=measurement({"sample": 10}, {"sample": 20})).headers["location"]
+    """What the probe read on its way is kept in order, and comes in pages."""
+    asked = measurement({"sample": 10}, {"sample": 30}, {"sample": 20})
+    path = client.post("/v1/measurements", json=asked).headers["location"]
     events(client, path)
+    whole = client.get(f"{path}/samples").json()
+    first = client.get(f"{path}/samples", params={"limit": 2}).json()
+    second = client.get(f"{path}/samples", params={"limit": 2, "cursor": first["next_cursor"]}).json()
 
-    assert [item["bytes"] for item in client.get(f"{path}/samples").json()["items"]] == [10, 20]
+    assert [item["bytes"] for item in whole["items"]] == [10, 30, 20]
+    assert first["items"] + second["items"] == whole["items"]
+    assert (len(first["items"]), second["next_cursor"], whole["next_cursor"]) == (2, None, None)
 
 
 @pytest.mark.usefixtures("worker")
@@ -177,3 +187,16 @@ def test_workers_are_listed(client: httpx.Client) -> None:
     assert worker["state"] in {"idle", "busy"}
     assert worker["pid"] > 0
     assert "last_heartbeat" in worker
+
+
+def test_workers_come_in_pages(client: httpx.Client, servers: Servers) -> None:
+    """The latest start first, and each once."""
+    engine = make_engine(servers.database_url, application_name="test", pool_size=1)
+    for name in ("one", "two", "three"):
+        workers.register(make_sessions(engine), WorkerInfo(name=name, host="h", pid=1, devices=[], versions={}))
+    engine.dispose()
+    first = client.get("/v1/workers", params={"limit": 2}).json()
+    second = client.get("/v1/workers", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+
+    assert [worker["name"] for worker in first["items"] + second["items"]] == ["three", "two", "one"]
+    assert second["next_cursor"] is None

@@ -14,7 +14,8 @@ from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, ProbeDevice, Progress, Sample
 from service.jobs.states import QUEUE_LIMIT_S, Lease, Status
 from service.settings import Settings
-from service.usecases import attempts, measurements, outcomes
+from service.usecases import attempts, measurements, outcomes, samples
+from service.usecases.access import PageRequest
 from service.usecases.attempts import Attempt
 from service.usecases.reconcile import reconcile
 from tests.job_builders import a_request, a_result
@@ -250,7 +251,7 @@ def test_progress_and_samples_are_seen_by_who_watches(sessions: Sessions) -> Non
     assert [one.kind for one in batch.events] == ["status", "status", "sample", "sample", "progress", "sample"]
     assert batch.events[4].data == {"progress": 0.25, "phase": "layers 1 of 2", "done": 1, "total": 4, "reading": "1.2 GiB"}
     assert not batch.is_last
-    assert [one.bytes for one in measurements.samples(sessions, job_id)] == [10, 20, 10]
+    assert [one.bytes for one in samples.list_page(sessions, job_id, PageRequest()).items] == [10, 20, 10]
 
 
 def test_a_report_that_is_repeated_stores_samples_once(sessions: Sessions) -> None:
@@ -262,7 +263,7 @@ def test_a_report_that_is_repeated_stores_samples_once(sessions: Sessions) -> No
     for _ in range(2):
         attempts.report(sessions, attempt, progress=None, samples=readings, samples_before=0)
 
-    assert len(measurements.samples(sessions, job_id)) == 1
+    assert len(samples.list_page(sessions, job_id, PageRequest()).items) == 1
 
 
 def test_a_released_job_begins_again_until_its_attempts_are_used(sessions: Sessions) -> None:

@@ -13,7 +13,7 @@ from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
 from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.settings import Settings
-from service.usecases import attempts, measurements, outcomes
+from service.usecases import attempts, measurements, outcomes, samples
 from service.usecases.access import PageRequest
 from service.usecases.measurements import RequestKey
 from tests.job_builders import a_request, a_result
@@ -199,7 +199,7 @@ def test_a_measurement_that_is_not_there_is_not_found(sessions: Sessions) -> Non
     for ask in (
         lambda: measurements.read(sessions, unknown),
         lambda: measurements.cancel(sessions, unknown),
-        lambda: measurements.samples(sessions, unknown),
+        lambda: samples.list_page(sessions, unknown, PageRequest()),
         lambda: measurements.events_after(sessions, unknown, seq=0),
     ):
         with pytest.raises(MeasurementNotFoundError):

@@ -10,8 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Select, select
 
-from service.db.pages import MAX_PAGE_SIZE, PageRequest, after, name_reached, page_of, page_of_names
-from service.db.tables import ClusterRow
+from service.db.pages import (
+    MAX_NUMBER,
+    MAX_PAGE_SIZE,
+    Page,
+    PageRequest,
+    after,
+    after_numbers,
+    name_reached,
+    page_of,
+    page_of_named,
+    page_of_names,
+    page_of_numbered,
+)
+from service.db.tables import ClusterRow, MeasurementSampleRow
 from service.errors import InvalidCursorError, InvalidRequestError
 
 Position = tuple[datetime, UUID]
@@ -107,3 +119,59 @@ def test_a_cursor_of_rows_names_no_name() -> None:
     assert name_reached(PageRequest(), list_name="clusters") is None
     cursor = cursor_after((datetime(2026, 1, 1, tzinfo=UTC), uuid4()))
     assert name_reached(PageRequest(cursor=cursor), list_name="clusters") is None
+
+
+def named_page(items: list[str], request: PageRequest) -> Page[str]:
+    """Return a page of a list of items that are their own names."""
+    return page_of_named(items, request, list_name="gpus", name=str)
+
+
+@given(items=st.lists(st.text(min_size=1), unique=True), limit=st.integers(min_value=1, max_value=5))
+def test_a_list_at_hand_is_shown_in_its_own_order(items: list[str], limit: int) -> None:
+    """Following the cursors shows each item once, in the order of the list, whatever the names are."""
+    page = named_page(items, PageRequest(limit=limit))
+    seen = list(page.items)
+    while page.next_cursor is not None:
+        page = named_page(items, PageRequest(limit=limit, cursor=page.next_cursor))
+        seen += page.items
+
+    assert seen == items
+
+
+def test_a_list_at_hand_goes_on_after_nothing_but_its_items() -> None:
+    """A name that is not in the list, and the position of a row, are refused."""
+    gone = named_page(["a", "b"], PageRequest(limit=1)).next_cursor
+    row = cursor_after((datetime(2026, 1, 1, tzinfo=UTC), uuid4()), list_name="gpus")
+
+    for cursor in (gone, row):
+        with pytest.raises(InvalidCursorError):
+            named_page(["b"], PageRequest(cursor=cursor))
+
+
+def numbers_after(cursor: str | None) -> Select[MeasurementSampleRow]:
+    """Return the statement for the page of samples after ``cursor``."""
+    columns = (MeasurementSampleRow.attempt, MeasurementSampleRow.seq)
+    return after_numbers(
+        select(MeasurementSampleRow), PageRequest(limit=1, cursor=cursor), list_name="samples", columns=columns
+    )
+
+
+def cursor_of_numbers(*numbers: int) -> str:
+    """Return the cursor that a page ending at ``numbers`` would give out."""
+    page = page_of_numbered(
+        [numbers, numbers], PageRequest(limit=1), list_name="samples", numbers=lambda row: row, value=lambda row: row
+    )
+    assert page.next_cursor is not None
+    return page.next_cursor
+
+
+def test_numbered_rows_go_on_after_their_numbers() -> None:
+    """The cursor means its row."""
+    assert {7, 300} <= set(numbers_after(cursor_of_numbers(7, 300)).compile().params.values())
+
+
+@pytest.mark.parametrize("numbers", [(1,), (1, 2, 3), (1, -1), (1, MAX_NUMBER + 1)])
+def test_numbers_that_no_row_has_are_refused(numbers: tuple[int, ...]) -> None:
+    """Too few, too many, and what no column holds never reach the database."""
+    with pytest.raises(InvalidCursorError):
+        numbers_after(cursor_of_numbers(*numbers))
