@@ -16,7 +16,8 @@ from redis import Redis
 from service.embedded.redis import running_redis
 from service.jobs.bell import BackgroundBell, Bell, connect_to_ring
 from service.jobs.states import Status
-from service.usecases import measurements, workers
+from service.usecases import measurements, samples, workers
+from service.usecases.access import PageRequest
 from service.usecases.workers import WorkerState
 from tests.job_builders import TINY_LLAMA
 from tests.processes import has_ended
@@ -40,7 +41,7 @@ def test_a_job_runs_without_redis_and_without_being_rung_for(system: System) -> 
 
     assert succeeded_once(system, job_id, attempt=1)
     assert system.read(job_id).progress == 1.0
-    assert [one.bytes for one in measurements.samples(system.sessions, job_id)] == [123]
+    assert [one.bytes for one in samples.list_page(system.sessions, job_id, PageRequest()).items] == [123]
 
 
 def test_kill_9_of_the_probe(system: System) -> None:
