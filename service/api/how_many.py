@@ -16,7 +16,6 @@ from service.api.negotiation import prefers_text
 from service.api.operation import JSON, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.plan_answers import how_many_answer, how_many_text
-from service.api.questions import read_how_many
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer, text_answer
 from service.api.schemas.how_many import (
@@ -28,6 +27,7 @@ from service.api.schemas.how_many import (
     HowManyQuery,
     HowManyRequest,
 )
+from service.api.search_questions import read_how_many
 from service.errors import InvalidRequestError
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache

@@ -6,22 +6,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct, UnsetType
+from msgspec import UnsetType
 
 from service.api.reading import read_layout, read_workload
-from service.api.schemas.fields import given, optional
 from service.api.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
-from service.api.schemas.how_many import Constraints, HowManyRequest
-from service.catalog.gpus import entries_named, resolve_gpu
+from service.catalog.gpus import resolve_gpu
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.families.scaled import architecture_of_size
 from service.formats.quantities import parse_bytes
-from service.planner.space import DEFAULT_MAX_GPUS, SEARCHABLE, Limits, Question
 from service.usecases.fit import FitQuestion
-from service.usecases.how_many import HowManyQuestion
 from service.usecases.sources import read_source
 
 INLINE = ("hf_config", "architecture", "num_parameters")
@@ -48,40 +44,6 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
         device=read_device(request.gpu),
         assumptions=(*workload_defaults, *layout_defaults),
     )
-
-
-def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuestion:
-    """Return the question of a how-many request: what it says is kept to the letter, what it leaves open is searched."""
-    workload, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(request.layout)
-    fixed = _said(request.workload) | _said(request.layout)
-    constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
-    limits = Limits(
-        max_gpus=given(constraints.max_gpus, DEFAULT_MAX_GPUS),
-        confidence=request.confidence,
-        global_batch_size=optional(constraints.global_batch_size),
-    )
-    searched = SEARCHABLE - fixed
-    defaults = (*workload_defaults, *layout_defaults)
-    return HowManyQuestion(
-        architecture=model.architecture,
-        question=Question(workload=workload, layout=layout, fixed=fixed, limits=limits),
-        devices=read_devices(request.gpu),
-        assumptions=tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in searched),
-    )
-
-
-def read_devices(reference: GpuReference) -> tuple[Device, ...]:
-    """Return every GPU that a request may mean: a family is several, and each has an answer of its own."""
-    if isinstance(reference, str) and len(entries := entries_named(reference)) > 1:
-        return tuple(entry.device() for entry in entries)
-    return (read_device(reference),)
-
-
-def _said(request: Struct | UnsetType) -> frozenset[str]:
-    if isinstance(request, UnsetType):
-        return frozenset()
-    return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))
 
 
 def read_device(reference: GpuReference) -> Device:

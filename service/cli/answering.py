@@ -10,8 +10,8 @@ from service.estimator.errors import EstimatorError
 
 def answer(question: str, document: dict[str, Any], *, server: str | None) -> dict[str, Any]:
     """Return the contract's answer to ``fit`` or ``how_many``; refusals speak of flags."""
-    # A cold answer has no time for an HTTP client, and a client needs no estimator.
-    source = import_module("service.cli.offline" if server is None else "service.cli.remote")
+    # A cold answer has no time for an HTTP client, nor a cold fit for the search; a client needs no estimator.
+    source = import_module(f"service.cli.offline_{question}" if server is None else "service.cli.remote")
     try:
         found: dict[str, Any] = getattr(source, question)(document, server)
     except ServiceError as error:

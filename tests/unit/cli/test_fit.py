@@ -126,10 +126,11 @@ def test_a_change_is_told_in_the_contracts_words() -> None:
 
 @pytest.mark.parametrize(("flags", "drawn_with"), [([], ["rich"]), (["--json"], [])])
 def test_a_cold_answer_loads_only_what_it_needs(flags: list[str], drawn_with: list[str]) -> None:
-    """Offline, neither the web framework nor the database nor an HTTP client is loaded, and for JSON nothing that draws."""
+    """Offline, no web framework, database, HTTP client or search is loaded, and for JSON nothing that draws."""
     script = (
         "import sys; from service.__main__ import main; code = main(sys.argv[1:]);"
-        "heavy = {'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'torch', 'numpy', 'rich'};"
+        "heavy = {'litestar', 'sqlalchemy', 'psycopg', 'httpx', 'structlog', 'rq', 'redis', 'torch', 'numpy', 'rich',"
+        "'service.planner.search', 'service.usecases.how_many'};"
         "print(*sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", script, *TRAIN, *flags]
