@@ -54,6 +54,7 @@ def _candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
         device_bytes=estimate.device_bytes,
         device_interval=(estimate.device_interval.low, estimate.device_interval.high),
         headroom_bytes=candidate.judgement.headroom_bytes,
+        warnings=list(estimate.warnings),
     )
 
 

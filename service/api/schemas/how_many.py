@@ -55,6 +55,7 @@ class CandidateAnswer(Answer, frozen=True, kw_only=True):
     device_bytes: int
     device_interval: tuple[int, int]
     headroom_bytes: int
+    warnings: list[str]
 
 
 class RejectedAnswer(Answer, frozen=True, kw_only=True):

@@ -75,6 +75,14 @@ def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any], cha
         assert fit["verdict"] == candidate["verdict"]
 
 
+def test_a_candidate_carries_the_warnings_of_its_fit(client: TestClient[Any]) -> None:
+    """A number of GPUs that have no hardware for bf16 does not come without saying so."""
+    for gpu, warned in (("V100-SXM2-32GB", True), ("A100-SXM4-80GB", False)):
+        (candidate, *_) = ask(client, gpu=gpu)["candidates"]
+
+        assert any("no hardware for bf16" in line for line in candidate["warnings"]) is warned
+
+
 def test_what_the_query_says_is_kept(client: TestClient[Any]) -> None:
     """A stage that is named is not searched, and neither it nor anything that was searched is an assumption."""
     found = ask(client, zero_stage="1", lora_rank="8", method="lora")

@@ -1,0 +1,35 @@
+"""GET /v1/models/{name} of the catalogue, which needs no database."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from tests.unit.api.builders import served
+
+PATH = "/v1/models/llama-2-7b"
+
+
+@pytest.fixture(scope="module", name="client")
+def start() -> Iterator[TestClient[Any]]:
+    """Serve the API over fakes for the tests of this file."""
+    with served() as client:
+        yield client
+
+
+def test_the_catalogue_has_one_revision(client: TestClient[Any]) -> None:
+    """The first is what is there; no other one is made up."""
+    other = client.get(PATH, params={"revision": 2})
+
+    assert client.get(PATH, params={"revision": 1}).json() == client.get(PATH).json()
+    assert (other.status_code, other.json()["type"]) == (404, "model-not-found")
+
+
+@pytest.mark.parametrize("revision", ["x", "1.0", "0", "-1", "", "99999999999999999999"])
+def test_a_revision_is_a_positive_integer(client: TestClient[Any], revision: str) -> None:
+    """Anything else breaks the schema, whatever the model is."""
+    answer = client.get(PATH, params={"revision": revision})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "revision"
