@@ -13,6 +13,7 @@ from service.calibration.key import calibration_key
 from service.catalog.gpus import resolve_gpu
 from service.jobs.contract import MeasureRequest, ModelSource, task_of
 from service.usecases.access import ModelContent
+from service.usecases.measurable import check_plannable
 from service.usecases.sources import content_of
 from service.usecases.specs import SpecBook
 
@@ -38,6 +39,7 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
     model = resolve_model(parts.specs, request.model)
     workload, _ = read_workload(request.workload)
     layout, _ = read_layout(request.layout)
+    check_plannable(model.architecture, workload, layout)
     gpu = optional(request.gpu)
     source = ModelSource(
         architecture=model.architecture.describe(),

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.errors import InvalidRequestError
+from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
-from service.estimator.workload import Engine, Method, Quantization, ServeWorkload, TrainWorkload
+from service.estimator.layout import Layout
+from service.estimator.support import check_serving, check_training
+from service.estimator.workload import Engine, Method, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import MeasureRequest, ProbeDevice
 
 AVAILABLE_DEVICES = (ProbeDevice.CPU,)
@@ -27,6 +30,14 @@ def check_measurable(request: MeasureRequest) -> None:
     if obstacles:
         errors = [{"field": obstacle.field, "message": obstacle.message} for obstacle in obstacles]
         raise InvalidRequestError(obstacles[0].message, errors=errors)
+
+
+def check_plannable(architecture: Architecture, workload: Workload, layout: Layout) -> None:
+    """Refuse what the estimator has no answer for: a probe plans its runs with that answer."""
+    if isinstance(workload, TrainWorkload):
+        check_training(architecture, workload, layout)
+    else:
+        check_serving(architecture, workload, layout)
 
 
 def _obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
@@ -61,7 +72,7 @@ def _model_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
         message = (
             "the config names quantised weights, and a cpu probe runs 16 and 32 bit weights only: drop quantization_config"
         )
-        yield Obstacle(field="model.hf_config.quantization_config", message=message)
+        yield Obstacle(field="model" if request.model.name else "model.hf_config.quantization_config", message=message)
 
 
 def _training_obstacles(workload: TrainWorkload) -> Iterator[Obstacle]:

@@ -143,6 +143,7 @@ def test_the_same_key_and_body_give_the_same_job(client: httpx.Client) -> None:
         ({"device": "gpu"}, "device"),
         ({"layout": {"data_parallel": 8}}, "layout"),
         ({"model": {"num_parameters": 1_000_000_000}}, "model"),
+        ({"workload": {"task": "train", "sequence_length": 16, "loss": "chunked"}}, "workload.loss"),
         ({"gpu": "A100"}, "gpu"),
         ({"workload": {"task": "train", "sequence_length": 0}}, "workload.sequence_length"),
         ({"full_dept": True}, "full_dept"),

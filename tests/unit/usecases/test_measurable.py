@@ -7,16 +7,20 @@ import pytest
 
 from service.errors import InvalidRequestError
 from service.estimator.dtypes import DType
+from service.estimator.errors import NotModelledError
+from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.precision import Precision
-from service.estimator.workload import Engine, Lora, Method, Quantization, ServeWorkload, TrainWorkload
+from service.estimator.workload import Engine, Lora, Loss, Method, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, task_of
-from service.usecases.measurable import check_measurable
+from service.usecases.measurable import check_measurable, check_plannable
 from tests.job_builders import TINY_LLAMA, a_request
 
 FP8 = Precision(
     name="custom", param_dtype=DType.FP8, compute_dtype=DType.FP8, grad_dtype=DType.FP32, optimizer_dtype=DType.FP32
 )
+
+QUANTISED: dict[str, object] = {**TINY_LLAMA, "quantization_config": {"bits": 4}}
 
 
 def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of ServeWorkload
@@ -31,9 +35,10 @@ def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of Serv
         ({"layout": Layout(data_parallel=2)}, "layout"),
         ({"model": ModelSource(architecture={})}, "model"),
         (
-            {"model": ModelSource(architecture={}, hf_config={**TINY_LLAMA, "quantization_config": {"bits": 4}})},
+            {"model": ModelSource(architecture={}, hf_config=QUANTISED)},
             "model.hf_config.quantization_config",
         ),
+        ({"model": ModelSource(architecture={}, hf_config=QUANTISED, name="stored")}, "model"),
         ({"task": task_of(TrainWorkload(sequence_length=8, precision=FP8))}, "workload.precision.param_dtype"),
         ({"task": task_of(TrainWorkload(sequence_length=8, method=Method.QLORA, lora=Lora()))}, "workload.method"),
         (serving(engine=Engine.VLLM), "workload.engine"),
@@ -50,6 +55,21 @@ def test_what_no_probe_can_run_is_refused_by_its_field(change: dict[str, object]
     errors = refusal.value.extra["errors"]
     assert isinstance(errors, list)
     assert errors[0] == {"field": field, "message": refusal.value.detail}
+
+
+@pytest.mark.parametrize(
+    ("workload", "field"),
+    [
+        (TrainWorkload(sequence_length=8, loss=Loss.CHUNKED), "workload.loss"),
+        (ServeWorkload(num_sequences=1, prompt_tokens=8, num_beams=2), "workload.num_beams"),
+    ],
+)
+def test_what_the_estimator_cannot_answer_is_not_queued(workload: Workload, field: str) -> None:
+    """Its probe would refuse it too, since it plans with the analytic answer."""
+    with pytest.raises(NotModelledError) as refusal:
+        check_plannable(architecture_from_config(TINY_LLAMA), workload, Layout())
+
+    assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("change", [{}, serving(), serving(weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)])
