@@ -149,7 +149,7 @@ def test_only_the_asked_tokens_are_evidence(sessions: Sessions, sequence_length:
 def test_what_the_estimator_cannot_answer_is_measured_all_the_same(sessions: Sessions) -> None:
     """There is a result without a prediction, and nothing is learnt from it."""
     known = a_request()
-    unknown = msgspec.structs.replace(known, model=ModelSource(architecture={"family": "other"}))
+    unknown = msgspec.structs.replace(known, model=ModelSource(architecture={"family": "other"}, hf_config=TINY_LLAMA))
 
     measured = measure(sessions, unknown, a_result(known))
 
