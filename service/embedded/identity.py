@@ -50,6 +50,9 @@ def read_record(path: Path) -> ProcessIdentity | None:
         return ProcessIdentity(**json.loads(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return None
+    except (ValueError, TypeError):
+        # The write is one step to every process, but not to a power failure, and that no recorded process outlived.
+        return None
 
 
 def own_identity() -> ProcessIdentity:
