@@ -240,7 +240,10 @@ def _model(architecture: Architecture, **known: Any) -> ModelAnswer:  # noqa: AN
     return ModelAnswer(
         family=architecture.family,
         parameters=ParametersAnswer(
-            total=counts.total, active=counts.active, embedding=counts.embedding, by_module=counts.by_module
+            total=counts.total,
+            active=counts.active,
+            embedding=counts.embedding + counts.by_module.get("lm_head", 0),
+            by_module=counts.by_module,
         ),
         weight_bytes={dtype.value: architecture.weight_bytes(dtype) for dtype in (DType.FP32, DType.BF16)},
         architecture=architecture.describe(),

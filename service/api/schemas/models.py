@@ -49,7 +49,7 @@ class ParametersAnswer(Answer, frozen=True, kw_only=True):
 
     total: int
     active: int
-    embedding: int
+    embedding: Annotated[int, Meta(description="Of the vocabulary: the input table, and the head where it has its own.")]
     by_module: Mapping[str, int]
 
 

@@ -33,3 +33,14 @@ def test_a_revision_is_a_positive_integer(client: TestClient[Any], revision: str
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == "revision"
+
+
+def test_counts_are_those_of_the_contract(client: TestClient[Any]) -> None:
+    """Llama-2-7B's own numbers: the embedding is the input table and the head beside it; a tied one counts once."""
+    separate = client.get("/v1/models/llama-2-7b").json()
+    tied = client.get("/v1/models/gpt2").json()
+
+    assert separate["parameters"]["total"] == separate["parameters"]["active"] == 6_738_415_616
+    assert separate["parameters"]["embedding"] == 2 * 32_000 * 4096
+    assert separate["weight_bytes"] == {"fp32": 26_953_662_464, "bf16": 13_476_831_232}
+    assert tied["parameters"]["embedding"] == 50_257 * 768
