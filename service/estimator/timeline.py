@@ -37,11 +37,6 @@ class Timeline:
     states: TrainStates
     trained: TrainedParameters
 
-    @property
-    def peak(self) -> Moment:
-        """The deciding moment; the earlier one of two equal ones."""
-        return max(self.moments, key=lambda moment: moment.allocated_bytes)
-
 
 def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) -> TrainingPass:
     """Return the part of a workload that decides which tensors a micro batch of a model makes."""

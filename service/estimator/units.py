@@ -10,11 +10,6 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-def round_up(value: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is at least ``value``."""
-    return ceil_div(value, multiple) * multiple
-
-
 def format_bytes(num_bytes: float) -> str:
     """Return bytes as a person reads them, in binary units: ``11.74 GiB``."""
     magnitude = abs(num_bytes)

@@ -32,12 +32,12 @@ FLOORS = {
     "FSDP2 rank, optimizer step": (0.0, 0.0005),
     "FSDP2 rank, between steps": (0.0, 0.0005),
     "FSDP2 rank, peak in 512-byte blocks": (0.0003, 0.008),
-    "FSDP2 rank, reserved": (0.17, 0.32),
+    "FSDP2 rank, reserved": (0.12, 0.2),
     "serving, prefill": (1e-6, 1e-5),
     "serving, decode": (1e-6, 5e-5),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 83, "training, peak": 231, "FSDP2 rank, peak": 20, "serving, cache": 41}
+CASES = {"parameters, total": 84, "training, peak": 232, "FSDP2 rank, peak": 20, "serving, cache": 46}
 """Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
 
 

@@ -11,7 +11,8 @@ from service.estimator.errors import InvalidConfigError
 from service.estimator.families.moe import base, with_experts
 from service.estimator.families.moe_tree import MoeSpec, sparse_feed_forward
 from service.estimator.families.reading import Config, flag, integer, layer_kinds, window
-from service.estimator.modules.sinks import SinkAttention, SinkBlock
+from service.estimator.modules.block import Block
+from service.estimator.modules.sinks import SinkAttention
 from service.estimator.modules.weights import Linear, Norm
 
 SLIDING, FULL = "s", "f"
@@ -61,11 +62,11 @@ def build(spec: SinkSpec) -> Architecture:
     )
 
 
-def _block(spec: SinkSpec, kind: str) -> SinkBlock:
+def _block(spec: SinkSpec, kind: str) -> Block:
     norms = (
         Norm(name=name, style=spec.norm, size=spec.hidden_size) for name in ("input_layernorm", "post_attention_layernorm")
     )
-    return SinkBlock(
+    return Block(
         attention_norm=next(norms),
         attention=_attention(spec, spec.sliding_window if kind == SLIDING else None),
         feed_forward_norm=next(norms),

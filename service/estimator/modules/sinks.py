@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.estimator.modules.block import Block
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add_scalar, chain, from_output, multiply_scalar
@@ -106,16 +105,3 @@ def _less(tape: Tape, x: Value, largest: Value) -> Value:
         tape.send(largest, reduced)
 
     return tape.emit(x.numel, x.dtype, inputs=(x, largest), backward=backward)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkBlock(Block):
-    """A layer that has a name for its attention weights until it ends."""
-
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        run.names = []
-        y = Block.record(self, run, x, scope)
-        run.tape.release(*run.names)
-        run.names = None
-        return y

@@ -25,16 +25,6 @@ def cast(tape: Tape, x: Value, dtype: DType, *, category: Category = Category.AC
     return tape.emit(x.numel, dtype, inputs=(x,), category=category, backward=backward)
 
 
-def _send_reduced(tape: Tape, target: Value, numel: Size) -> None:
-    """Send a gradient of ``numel`` elements to a target that may have been broadcast: then it is summed first."""
-    grad = tape.scratch(numel, target.dtype)
-    if target.numel != numel:
-        reduced = tape.scratch(target.numel, target.dtype)
-        tape.release(grad)
-        grad = reduced
-    tape.send(target, grad)
-
-
 def multiply(tape: Tape, left: Value, right: Value) -> Value:
     """Return ``left * right``; each side is kept when the other needs a gradient. The larger sets the size."""
     numel = max(left.numel, right.numel, key=_order)
@@ -75,7 +65,7 @@ def add(tape: Tape, left: Value, right: Value) -> Value:
             if side.dtype is dtype and side.numel == left.numel:
                 tape.send(side, tape.hold(grad))
             else:
-                _send_reduced(tape, side, side.numel)
+                tape.send(side, tape.scratch(side.numel, side.dtype))
 
     return tape.emit(left.numel, dtype, inputs=(left, right), backward=backward)
 

@@ -10,7 +10,7 @@ from service.estimator.families.scaled import architecture_of_size
 from service.estimator.kv_cache import COUNTER_BYTES
 from service.estimator.layout import Layout, Sharding
 from service.estimator.result import Component, Estimate
-from service.estimator.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count, round_up
+from service.estimator.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count
 from service.estimator.workload import Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
 from tests.builders import a_device, a_model, a_serving, a_sharded_layout, a_training
 
@@ -228,4 +228,3 @@ def test_counts_are_read_in_decimal_steps() -> None:
 def test_integer_arithmetic_rounds_up_exactly() -> None:
     """Beyond what a float can hold, too."""
     assert ceil_div(10**30 + 1, 2) == 5 * 10**29 + 1
-    assert (round_up(1, 512), round_up(512, 512), round_up(513, 512)) == (512, 512, 1024)
