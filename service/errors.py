@@ -19,7 +19,6 @@ ServiceError
  │    ├── InvalidCursorError
  │    ├── UnknownModelError          named in a body
  │    ├── UnknownGpuError            named in a body
- │    ├── UnknownClusterError        named in a body
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
  ├── UnavailableError 503            a part that this needs is away
@@ -177,13 +176,6 @@ class UnknownGpuError(InvalidRequestError):
 
     type = "unknown-gpu"
     title = "Unknown GPU"
-
-
-class UnknownClusterError(InvalidRequestError):
-    """A request names a cluster that nobody stored."""
-
-    type = "unknown-cluster"
-    title = "Unknown cluster"
 
 
 class UnstorableTextError(InvalidRequestError):

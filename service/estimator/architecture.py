@@ -135,6 +135,8 @@ class Architecture:
     """Whether ``stem`` is a tower for other input than text, which text alone does not run."""
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
+    writes_out_attention: bool = False
+    """Whether the model's own code computes its scores, whatever kernel is asked for."""
     order: tuple[int, ...] = ()
     """For each layer the index of its kind in ``blocks``; left out when equal layers stand together."""
     scales_embedding: bool = False

@@ -20,6 +20,7 @@ from service.estimator.layout import Layout
 from service.estimator.moments import Moment, corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Instant, Serving
+from service.estimator.support import attention_warnings
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Point, Section
 from service.estimator.workload import Attention, Cache, ServeWorkload
@@ -63,6 +64,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         steady_bytes=weights + cache,
         components=tuple(serving_components(model, workload, peak.parts)),
         approximate=model.spec.approximate,
+        warnings=attention_warnings(model, workload.attention),
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
             kv_cache_bytes=cache,

@@ -126,6 +126,13 @@ def _check_attention(model: Architecture, asked: Attention) -> None:
         raise NotModelledError(what, field="workload.attention", modelled=["eager", "sdpa, which falls back to eager"])
 
 
+def attention_warnings(model: Architecture, asked: Attention) -> tuple[str, ...]:
+    """Return what to say of an asked kernel that a model does not run."""
+    if asked is Attention.EAGER or not (model.writes_out_attention or model.only_eager):
+        return ()
+    return (f"attention {asked.value} has no effect: {model.family} runs the attention that its own code writes out",)
+
+
 def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
     precision = workload.precision
     for field in ("param_dtype", "compute_dtype", "grad_dtype", "master_dtype", "main_grad_dtype", "optimizer_dtype"):

@@ -10,6 +10,7 @@ from service.estimator.moments import corrected
 from service.estimator.optimizers import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters
+from service.estimator.support import attention_warnings
 from service.estimator.timeline import Timeline
 from service.estimator.workload import TrainWorkload
 
@@ -32,7 +33,7 @@ def explain_training(
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
         gathers=gathering(workload.precision, layout) is not None,
-        warnings=_warnings(workload, layout),
+        warnings=(*_warnings(workload, layout), *attention_warnings(model, workload.attention)),
     )
 
 

@@ -143,6 +143,7 @@ def build(spec: DecoderSpec) -> Architecture:
         build_decoder(spec),
         position_embedding=None,
         blocks=((_block(spec), spec.num_hidden_layers),),
+        writes_out_attention=True,
         stem=tuple(norm.weights()),
         masks=(),
         embed=embed,

@@ -133,6 +133,7 @@ def build(spec: DecoderSpec) -> Architecture:
     return replace(
         plain,
         blocks=((_block(spec), spec.num_hidden_layers),),
+        writes_out_attention=True,
         buffer_bytes=spec.num_hidden_layers * mask_bytes,
         layer_buffer_bytes=(mask_bytes,),
         masks=(),

@@ -197,6 +197,7 @@ def build(spec: GptjSpec) -> Architecture:
     return replace(
         plain,
         blocks=((_block(spec), spec.num_hidden_layers),),
+        writes_out_attention=True,
         head=replace(plain.head, bias=True),
         rotary_tables=(),
         buffer_bytes=spec.num_hidden_layers * tables,

@@ -147,6 +147,7 @@ def build(spec: DecoderSpec) -> Architecture:
         plain,
         position_embedding=None,
         blocks=((_block(spec), spec.num_hidden_layers),),
+        writes_out_attention=True,
         final_norm=_norm("norm_f", spec.hidden_size),
         masks=(),
         embed=embed,

@@ -14,7 +14,7 @@ from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.result import Interval
-from service.estimator.workload import Lora, Method, TrainWorkload
+from service.estimator.workload import Attention, Lora, Method, TrainWorkload
 
 DEVICE = Device(name="card", capacity_bytes=2**40, usable_bytes=2**40)
 CONFIG = {
@@ -68,3 +68,16 @@ def test_only_what_was_measured_itself_narrows_the_interval() -> None:
     measured, calibrated = _interval("measured"), _interval("calibrated")
 
     assert measured.high - measured.low < (calibrated.high - calibrated.low) / 50
+
+
+def test_a_kernel_without_effect_is_said() -> None:
+    """BLOOM's own code computes its scores, so that an asked kernel changes nothing."""
+    bloom = architecture_from_config({"model_type": "bloom", "vocab_size": 64, "hidden_size": 32, "n_layer": 2, "n_head": 4})
+    asked = TrainWorkload(sequence_length=8, attention=Attention.FLASH, precision=POLICIES["bf16"])
+
+    flash = estimate(bloom, asked, layout=Layout(), device=DEVICE)
+    eager = estimate(bloom, replace(asked, attention=Attention.EAGER), layout=Layout(), device=DEVICE)
+
+    assert any("attention flash has no effect" in warning for warning in flash.warnings)
+    assert eager.warnings == ()
+    assert flash.allocated_bytes == eager.allocated_bytes
