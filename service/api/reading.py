@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from service.api.schemas.fields import given
 from service.api.schemas.workload import (
     LayoutRequest,
     LoraRequest,
@@ -18,7 +17,7 @@ from service.api.schemas.workload import (
     WorkloadRequest,
 )
 from service.estimator.dtypes import DType
-from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.errors import InvalidInputError
 from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
 from service.estimator.precision import POLICIES, Precision
 from service.estimator.workload import (
@@ -36,6 +35,7 @@ from service.estimator.workload import (
     TrainWorkload,
     Workload,
 )
+from service.formats.quantities import parse_bytes
 
 ADAPTING = frozenset({Method.LORA, Method.QLORA})
 
@@ -68,19 +68,34 @@ LAYOUT_DEFAULTS: dict[str, Any] = {
     "gpus_per_node": 8,
 }
 LORA_DEFAULTS: dict[str, Any] = {"rank": 16, "target_modules": "all-linear", "dtype": DType.FP32, "variant": "lora"}
-FLAGS = ("keeps_logits", "padding_mask", "gradient_clipping")
 
 _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 
-# Words of the contract that no value of the estimator carries yet; at rest they change nothing.
-_TRAIN_AT_REST: dict[str, object] = {
-    "fp32_norms_and_head": False,
-    "optimizer_in_backward": False,
-    "compile": False,
-    "float8": False,
-    "double_quantization": True,
-}
-_TRAIN_ABSENT = ("framework_version", "peft", "decoder_length", "num_images", "image_tokens", "audio_frames")
+_TRAIN_AS_SAID = (
+    "keeps_logits",
+    "padding_mask",
+    "gradient_clipping",
+    "fp32_norms_and_head",
+    "double_quantization",
+    "optimizer_in_backward",
+    "compile",
+    "float8",
+    "framework_version",
+    "decoder_length",
+    "num_images",
+    "image_tokens",
+    "audio_frames",
+    "num_tokens",
+)
+_SERVE_AS_SAID = ("engine_version", "max_model_len", "max_num_batched_tokens", "gpu_memory_fraction", "enforce_eager")
+_LAYOUT_AS_SAID = (
+    "sequence_parallel",
+    "reshard_after_forward",
+    "expert_tensor_parallel",
+    "virtual_pipeline_stages",
+    "shard_embeddings_separately",
+    "shard_size",
+)
 
 
 def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
@@ -94,9 +109,6 @@ def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
     A named stage means DeepSpeed unless somebody else is named; FSDP2 shards everything, which is stage 3.
     """
     request = LayoutRequest() if isinstance(request, UnsetType) else request
-    _require_default(request, "virtual_pipeline_stages", 1)
-    _require_default(request, "expert_tensor_parallel", given(request.tensor_parallel, 1))
-    _require_rest(request, {"shard_embeddings_separately": False}, "layout")
     fully = request.sharding is Sharding.FSDP2
     values, assumptions = _filled(request, LAYOUT_DEFAULTS | ({"zero_stage": MAX_ZERO_STAGE} if fully else {}), "layout")
     if isinstance(request.sharding, UnsetType):
@@ -104,21 +116,26 @@ def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
         assumptions.append(f"layout.sharding = {values['sharding']}")
     else:
         values["sharding"] = request.sharding
-    for name in ("sequence_parallel", "reshard_after_forward"):
-        if not isinstance(value := getattr(request, name), UnsetType):
-            values[name] = value
+    if not isinstance(request.host_memory_bytes, UnsetType):
+        values["host_memory_bytes"] = parse_bytes(request.host_memory_bytes, field="layout.host_memory_bytes")
+    values |= _as_said(request, _LAYOUT_AS_SAID)
+    if values.get("expert_tensor_parallel") == values["tensor_parallel"]:
+        del values["expert_tensor_parallel"]
     return Layout(**values), assumptions
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:
-    _require_absent(request, _TRAIN_ABSENT, "workload")
-    _require_rest(request, _TRAIN_AT_REST, "workload")
     values, assumptions = _filled(request, TRAIN_DEFAULTS, "workload")
     values["precision"] = _precision(values["precision"], assumptions)
-    values["activation_checkpointing"] = _checkpointing(values["activation_checkpointing"])
+    if isinstance(recomputed := values["activation_checkpointing"], SelectiveRequest):
+        values |= {"activation_checkpointing": Checkpointing.SELECTIVE, "selective_every": recomputed.selective}
     values["offload"] = _offload(request.offload, assumptions)
     values["lora"] = _lora(request.lora, values["method"], assumptions)
-    values |= {name: value for name in FLAGS if not isinstance(value := getattr(request, name), UnsetType)}
+    if not isinstance(request.peft, UnsetType):
+        values["peft"] = request.peft.type
+    if not isinstance(request.frozen, UnsetType):
+        values["frozen"] = tuple(request.frozen)
+    values |= _as_said(request, _TRAIN_AS_SAID)
     return TrainWorkload(sequence_length=request.sequence_length, **values), assumptions
 
 
@@ -132,9 +149,7 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
             message = f"weight_dtype fp8 is an alias of quantization fp8, but quantization is {values['quantization'].value}"
             raise InvalidInputError(message, field="workload.weight_dtype")
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
-    for name in ("engine_version", "max_model_len", "max_num_batched_tokens", "gpu_memory_fraction", "enforce_eager"):
-        if not isinstance(value := getattr(request, name), UnsetType):
-            values[name] = value
+    values |= _as_said(request, _SERVE_AS_SAID)
     return ServeWorkload(num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values), assumptions
 
 
@@ -177,13 +192,6 @@ def _precision(precision: str | PrecisionRequest, assumptions: list[str]) -> Pre
     )
 
 
-def _checkpointing(value: Checkpointing | SelectiveRequest) -> Checkpointing:
-    if isinstance(value, SelectiveRequest):
-        what = f"recomputing every {value.selective}. layer"
-        raise NotModelledError(what, field="workload.activation_checkpointing", modelled=["none", "full"])
-    return value
-
-
 def _offload(request: OffloadRequest | UnsetType, assumptions: list[str]) -> Offload:
     if isinstance(request, UnsetType):
         assumptions.append("workload.offload = none")
@@ -200,21 +208,6 @@ def _lora(request: LoraRequest | UnsetType, method: Method, assumptions: list[st
     return Lora(targets=None if targets == "all-linear" else tuple(targets), **values)
 
 
-def _require_absent(request: object, names: tuple[str, ...], prefix: str) -> None:
-    for name in names:
-        if not isinstance(getattr(request, name), UnsetType):
-            raise NotModelledError(name, field=f"{prefix}.{name}", modelled=[f"requests without {name}"])
-
-
-def _require_default(request: LayoutRequest, name: str, default: int) -> None:
-    """Accept a degree that is what its absence means."""
-    value = given(getattr(request, name), default)
-    if value != default:
-        raise NotModelledError(f"{name} {value}", field=f"layout.{name}", modelled=[str(default)])
-
-
-def _require_rest(request: object, at_rest: dict[str, object], prefix: str) -> None:
-    for name, rest in at_rest.items():
-        if getattr(request, name) != rest:
-            what = f"{name} {str(not rest).lower()}"
-            raise NotModelledError(what, field=f"{prefix}.{name}", modelled=[f"{name} {str(rest).lower()}"])
+def _as_said(request: object, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the words that were said, of those whose absence needs no line."""
+    return {name: value for name in names if not isinstance(value := getattr(request, name), UnsetType)}

@@ -14,8 +14,14 @@ from service.planner.changes import in_words
 
 def workload_words(workload: Workload) -> JsonObject:
     """Return every word about a workload."""
-    task = "serve" if isinstance(workload, ServeWorkload) else "train"
-    return {"task": task} | _words(workload)
+    if isinstance(workload, ServeWorkload):
+        return {"task": "serve"} | _words(workload)
+    words: JsonObject = {"task": "train"} | _words(workload)
+    if every := words.pop("selective_every", None):
+        words["activation_checkpointing"] = {"selective": every}
+    if workload.peft is not None:
+        words["peft"] = {"type": workload.peft}
+    return words
 
 
 def layout_words(layout: Layout) -> JsonObject:
@@ -39,5 +45,7 @@ def _word(value: object) -> object:
             return {name: word for name, word in _words(value).items() if name != "name"}
         case Offload():
             return _words(value)
+        case tuple():
+            return list(value)
         case _:
             return in_words(value)

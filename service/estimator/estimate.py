@@ -8,7 +8,8 @@ from service.estimator.device import Device
 from service.estimator.layout import Layout
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
 from service.estimator.result import Estimate
-from service.estimator.support import check_serving, check_training
+from service.estimator.support.serving import check_serving
+from service.estimator.support.training import check_training
 from service.estimator.timeline import train_timeline
 from service.estimator.train_answer import explain_training
 from service.estimator.workload import ServeWorkload, Workload

@@ -31,6 +31,14 @@ class Layout:
     sequence_parallel: bool = False
     reshard_after_forward: bool = True
     gpus_per_node: int = 8
+    expert_tensor_parallel: int | None = None
+    """Ranks that split one expert; None is ``tensor_parallel``, and with 1 experts spread over tensor x data ranks."""
+    virtual_pipeline_stages: int = 1
+    shard_embeddings_separately: bool = False
+    shard_size: int | None = None
+    """Ranks that share one copy of the states (hybrid sharding); None is all of them."""
+    host_memory_bytes: int | None = None
+    """Memory of one node, which offloaded states and pinned buffers must fit in; None is not checked."""
 
     def __post_init__(self) -> None:
         """Refuse degrees below one, unknown stages, and a stage that the sharding cannot run."""
@@ -41,6 +49,7 @@ class Layout:
             "context_parallel",
             "expert_parallel",
             "gpus_per_node",
+            "virtual_pipeline_stages",
         ):
             value = getattr(self, name)
             if value < 1:
@@ -57,6 +66,8 @@ class Layout:
             raise InvalidInputError(message, field="layout.sharding")
         self._check_regrouping()
 
+        self._check_regrouping()
+
     def _check_regrouping(self) -> None:
         if self.sequence_parallel and self.tensor_parallel == 1:
             message = "sequence_parallel splits the sequence over tensor-parallel ranks, but tensor_parallel is 1"
@@ -65,6 +76,9 @@ class Layout:
         if ranks % self.expert_parallel:
             message = f"expert_parallel {self.expert_parallel} does not divide data_parallel x context_parallel = {ranks}"
             raise InvalidInputError(message, field="layout.expert_parallel")
+        if self.shard_size is not None and ranks % self.shard_size:
+            message = f"shard_size {self.shard_size} does not divide data_parallel x context_parallel = {ranks}"
+            raise InvalidInputError(message, field="layout.shard_size")
 
     @property
     def num_gpus(self) -> int:
@@ -74,4 +88,4 @@ class Layout:
     @property
     def shards(self) -> int:
         """Ranks that ZeRO spreads the states over."""
-        return self.data_parallel * self.context_parallel
+        return self.shard_size or self.data_parallel * self.context_parallel

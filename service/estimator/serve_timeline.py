@@ -20,7 +20,7 @@ from service.estimator.layout import Layout
 from service.estimator.moments import Moment, corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Instant, Serving
-from service.estimator.support import attention_warnings
+from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Point, Section
 from service.estimator.workload import Attention, Cache, ServeWorkload

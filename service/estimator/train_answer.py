@@ -10,7 +10,7 @@ from service.estimator.moments import corrected
 from service.estimator.optimizers import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters
-from service.estimator.support import attention_warnings
+from service.estimator.support.model_limits import attention_warnings
 from service.estimator.timeline import Timeline
 from service.estimator.workload import TrainWorkload
 

@@ -138,6 +138,25 @@ class TrainWorkload:
     gradient_clipping: bool = False
     lora: Lora | None = None
     offload: Offload = field(default_factory=Offload)
+    selective_every: int | None = None
+    """With selective checkpointing: recompute every so many layers; None recomputes what the framework picks in each layer."""
+    framework_version: str | None = None
+    compile: bool = False
+    float8: bool = False
+    optimizer_in_backward: bool = False
+    fp32_norms_and_head: bool = False
+    """PEFT's ``prepare_model_for_kbit_training``: what is not quantised is cast to fp32."""
+    double_quantization: bool = True
+    peft: str | None = None
+    """With method ``peft``: PEFT's name of the method."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of modules, as ``ParameterCounts.by_module`` names them, that are not trained."""
+    decoder_length: int | None = None
+    num_images: int | None = None
+    image_tokens: int | None = None
+    audio_frames: int | None = None
+    num_tokens: int | None = None
+    """Tokens of the whole run, for its hours."""
 
     def __post_init__(self) -> None:
         """Refuse counts below one and a method that contradicts its adapters."""
@@ -151,6 +170,15 @@ class TrainWorkload:
         if adapts and self.lora is None:
             message = f"method {self.method.value!r} needs adapters"
             raise InvalidInputError(message, field="workload.lora")
+        self._check_words()
+
+    def _check_words(self) -> None:
+        if (self.peft is not None) != (self.method is Method.PEFT):
+            message = f'method "peft" and "peft" go together; method is {self.method.value!r} and peft is {self.peft!r}'
+            raise InvalidInputError(message, field="workload.peft")
+        if self.selective_every is not None and self.activation_checkpointing is not Checkpointing.SELECTIVE:
+            message = "selective_every needs activation_checkpointing selective"
+            raise InvalidInputError(message, field="workload.activation_checkpointing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

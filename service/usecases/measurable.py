@@ -7,7 +7,8 @@ from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
-from service.estimator.support import check_serving, check_training
+from service.estimator.support.serving import check_serving
+from service.estimator.support.training import check_training
 from service.estimator.workload import Engine, Method, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import MeasureRequest, ProbeDevice
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.schemas.fields import Batch, Count, Degree, Fraction, ModuleName, Strict, Tokens, Version, Word
+from service.api.schemas.fields import Batch, Count, Degree, Fraction, Memory, ModuleName, Strict, Tokens, Version, Word
 from service.estimator.dtypes import DType
 from service.estimator.layout import Sharding
 from service.estimator.workload import (
@@ -112,11 +112,15 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     keeps_logits: Annotated[bool | UnsetType, Meta(description="The loop holds the logits during backward.")] = UNSET
     padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = UNSET
     gradient_clipping: Annotated[bool | UnsetType, Meta(description="Gradients are clipped by norm.")] = UNSET
-    fp32_norms_and_head: Annotated[bool, Meta(description="PEFT's prepare_model_for_kbit_training.")] = False
-    double_quantization: Annotated[bool, Meta(description="nf4 scales are quantised too.")] = True
-    optimizer_in_backward: Annotated[bool, Meta(description="The optimizer steps inside backward.")] = False
-    compile: Annotated[bool, Meta(description="torch.compile.")] = False
-    float8: Annotated[bool, Meta(description="Matrix products in fp8.")] = False
+    fp32_norms_and_head: Annotated[bool | UnsetType, Meta(description="PEFT's prepare_model_for_kbit_training.")] = UNSET
+    double_quantization: Annotated[bool | UnsetType, Meta(description="nf4 scales are quantised too.")] = UNSET
+    optimizer_in_backward: Annotated[bool | UnsetType, Meta(description="The optimizer steps inside backward.")] = UNSET
+    compile: Annotated[bool | UnsetType, Meta(description="torch.compile.")] = UNSET
+    float8: Annotated[bool | UnsetType, Meta(description="Matrix products in fp8.")] = UNSET
+    frozen: Annotated[
+        Annotated[list[Word], Meta(max_length=32)] | UnsetType,
+        Meta(description="Kinds of modules that are not trained, by the names of a model's `parameters.by_module`."),
+    ] = UNSET
     lora: Annotated[LoraRequest | UnsetType, Meta(description="Adapters, for `lora` and `qlora`.")] = UNSET
     peft: Annotated[PeftRequest | UnsetType, Meta(description="The method, for `peft`.")] = UNSET
     offload: Annotated[OffloadRequest | UnsetType, Meta(description="What lives outside the GPU.")] = UNSET
@@ -124,6 +128,9 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     num_images: Annotated[Count | UnsetType, Meta(description="Images per sequence.")] = UNSET
     image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
     audio_frames: Annotated[Tokens | UnsetType, Meta(description="Audio frames per sequence.")] = UNSET
+    num_tokens: Annotated[
+        Annotated[int, Meta(ge=1, le=2**53)] | UnsetType, Meta(description="Tokens of the whole run, for its hours.")
+    ] = UNSET
 
 
 class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=True):
@@ -167,7 +174,15 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     sharding: Annotated[Sharding | UnsetType, Meta(description="Who shards.")] = UNSET
     sequence_parallel: Annotated[bool | UnsetType, Meta(description="Norms and dropout are split as well.")] = UNSET
     reshard_after_forward: Annotated[bool | UnsetType, Meta(description="Free gathered weights after forward.")] = UNSET
-    shard_embeddings_separately: Annotated[bool, Meta(description="Embedding and head are their own shard groups.")] = False
+    shard_embeddings_separately: Annotated[
+        bool | UnsetType, Meta(description="Embedding and head are their own shard groups.")
+    ] = UNSET
+    shard_size: Annotated[
+        Degree | UnsetType, Meta(description="Ranks that share one copy of the states (hybrid sharding); default all.")
+    ] = UNSET
+    host_memory_bytes: Annotated[
+        Memory | UnsetType, Meta(description="Memory of one node, which offloaded states must fit in.")
+    ] = UNSET
     gpus_per_node: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType, Meta(description="GPUs that share a host.")
     ] = UNSET

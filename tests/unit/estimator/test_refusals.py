@@ -52,7 +52,7 @@ def _refusal(
         ({"framework": Framework.MEGATRON}, "workload.framework", "transformers"),
         ({"framework": Framework.TORCHTITAN}, "workload.framework", "transformers"),
         ({"method": Method.QLORA, "lora": Lora()}, "workload.method", "full, lora"),
-        ({"method": Method.PEFT}, "workload.method", "full, lora"),
+        ({"method": Method.PEFT, "peft": "ia3"}, "workload.method", "full, lora"),
         ({"loss": Loss.FUSED_LINEAR}, "workload.loss", "full_logits"),
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
         ({"optimizer": "muon"}, "workload.optimizer", "adamw, adamw_fused"),

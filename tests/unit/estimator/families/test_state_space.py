@@ -8,7 +8,8 @@ import pytest
 from service.estimator.errors import NotModelledError
 from service.estimator.families.registry import architecture_from_spec
 from service.estimator.layout import Layout
-from service.estimator.support import check_serving, check_training
+from service.estimator.support.serving import check_serving
+from service.estimator.support.training import check_training
 from service.estimator.workload import Lora, Method
 from tests.builders import a_serving, a_training
 from tests.unit.estimator.families.kept import PER_TOKEN, a_family, added_by_a_layer

@@ -1,0 +1,53 @@
+"""Which serving workloads have a term."""
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import Layout
+from service.estimator.support.layouts import check_layout
+from service.estimator.support.model_limits import check_attention, check_sequence
+from service.estimator.support.words import only
+from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
+
+
+def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
+    """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
+    if not model.shifts_labels:
+        raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["training"])
+    if model.recurrent:
+        what = f"serving of {model.family}, whose layers keep a state for each sequence"
+        raise NotModelledError(what, field="workload.task", modelled=["train"])
+    only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
+    only(workload.quantization, "workload.quantization", (Quantization.NONE,))
+    only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))
+    only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
+    if workload.kv_cache_dtype is not workload.weight_dtype:
+        what = f"kv_cache_dtype {workload.kv_cache_dtype.value} beside {workload.weight_dtype.value} weights"
+        raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
+    if workload.num_beams > 1:
+        raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
+    _check_engine_words(workload)
+    check_sequence(model, workload.prompt_tokens + workload.output_tokens)
+    check_attention(model, workload.attention)
+    check_layout(model, layout)
+    if layout.zero_stage:
+        message = f"zero_stage is {layout.zero_stage}, but serving has no optimizer to shard; leave it at 0"
+        raise InvalidInputError(message, field="layout.zero_stage")
+
+
+def _check_engine_words(workload: ServeWorkload) -> None:
+    """Raise for words that change nothing on transformers: who says them expects an answer that rests on them."""
+    for name in ("engine_version", "gpu_memory_fraction", "max_num_batched_tokens"):
+        if getattr(workload, name) is not None:
+            raise NotModelledError(name, field=f"workload.{name}", modelled=[f"requests without {name}"])
+    if workload.enforce_eager:
+        raise NotModelledError("enforce_eager true", field="workload.enforce_eager", modelled=["enforce_eager false"])
+    if workload.max_model_len is None:
+        return
+    tokens = workload.prompt_tokens + workload.output_tokens
+    if workload.max_model_len < tokens:
+        message = f"max_model_len is {workload.max_model_len}, but prompt_tokens + output_tokens is {tokens}; at least {tokens}"
+        raise InvalidInputError(message, field="workload.max_model_len")
+    if workload.cache is not Cache.STATIC:
+        what = f"max_model_len of a {workload.cache.value} cache"
+        raise NotModelledError(what, field="workload.max_model_len", modelled=["cache static"])

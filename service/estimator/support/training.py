@@ -1,0 +1,81 @@
+"""Which training workloads have a term: everything else is refused in words, never guessed."""
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.gathering import gathering
+from service.estimator.layout import Layout
+from service.estimator.optimizers import optimizer_named
+from service.estimator.support.adapters import check_adapters
+from service.estimator.support.layouts import check_layout
+from service.estimator.support.model_limits import check_attention, check_sequence
+from service.estimator.support.words import only
+from service.estimator.workload import Checkpointing, Framework, Loss, Method, Offload, TrainWorkload
+
+_TRAINED_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
+_AT_REST: dict[str, object] = {
+    "fp32_norms_and_head": False,
+    "optimizer_in_backward": False,
+    "compile": False,
+    "float8": False,
+    "double_quantization": True,
+    "frozen": (),
+}
+"""Words without a term, with the value that changes nothing."""
+_ABSENT = (
+    "framework_version",
+    "peft",
+    "decoder_length",
+    "num_images",
+    "image_tokens",
+    "audio_frames",
+    "selective_every",
+    "num_tokens",
+)
+
+
+def check_training(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+    """Raise NotModelledError or InvalidInputError for a training workload that has no answer yet."""
+    if model.idle_tower:
+        what = f"training of {model.family} with its tower"
+        raise NotModelledError(what, field="workload.task", modelled=["serve", "train of its text_config alone"])
+    only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
+    only(workload.method, "workload.method", (Method.FULL, Method.LORA))
+    only(workload.loss, "workload.loss", (Loss.FULL_LOGITS,))
+    only(workload.activation_checkpointing, "workload.activation_checkpointing", (Checkpointing.NONE, Checkpointing.FULL))
+    _check_unmodelled_words(workload)
+    optimizer_named(workload.optimizer)
+    if workload.offload != Offload():
+        raise NotModelledError("offload", field="workload.offload", modelled=["none"])
+    check_adapters(model, workload)
+    check_sequence(model, workload.sequence_length)
+    check_attention(model, workload.attention)
+    _check_precision(model, workload, layout)
+    check_layout(model, layout)
+
+
+def _check_unmodelled_words(workload: TrainWorkload) -> None:
+    for name in _ABSENT:
+        if getattr(workload, name) is not None:
+            raise NotModelledError(name, field=f"workload.{name}", modelled=[f"requests without {name}"])
+    for name, rest in _AT_REST.items():
+        if (value := getattr(workload, name)) != rest:
+            shown = f"{name} {str(value).lower()}"
+            raise NotModelledError(shown, field=f"workload.{name}", modelled=[f"{name} {str(rest).lower()}"])
+
+
+def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+    precision = workload.precision
+    for field in ("param_dtype", "compute_dtype", "grad_dtype", "master_dtype", "main_grad_dtype", "optimizer_dtype"):
+        only(getattr(precision, field), f"workload.precision.{field}", (*_TRAINED_DTYPES, None))
+    if workload.lora is not None:
+        only(workload.lora.dtype, "workload.lora.dtype", _TRAINED_DTYPES)
+    if precision.autocast and model.spec.num_experts:
+        raise NotModelledError("experts under autocast", field="workload.precision", modelled=["bf16", "fp32", "bf16_mixed"])
+    casts = precision.compute_dtype is not precision.param_dtype and not precision.autocast
+    if casts and gathering(precision, layout) is None:
+        message = (
+            f"compute_dtype {precision.compute_dtype.value} beside {precision.param_dtype.value} parameters without autocast "
+            "is a cast at gather: use sharding 'fsdp2' or zero_stage 3, or set autocast"
+        )
+        raise InvalidInputError(message, field="workload.precision.compute_dtype")
