@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.device import Device
 from service.estimator.families.moe_tree import MoeSpec, build_moe
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
+from service.estimator.spec import DecoderSpec
 from service.estimator.units import GIB
 from service.estimator.workload import ServeWorkload, TrainWorkload
 

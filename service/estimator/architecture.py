@@ -1,51 +1,19 @@
 """A model as a small tree of typed modules: embedding, blocks with their repeat count, final norm, head."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from itertools import groupby, islice
-from typing import Protocol
 
+from service.estimator.block_module import BlockModule
+from service.estimator.counting import ParameterCounts, count_parameters
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.nodes import Value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecoderSpec:
-    """The numbers and switches of a decoder-only model, in one vocabulary for all families."""
-
-    family: str
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int
-    intermediate_size: int
-    activation: str
-    norm: str = "rms"
-    gated: bool = True
-    tie_word_embeddings: bool = False
-    attention_bias: bool = False
-    attention_output_bias: bool = False
-    mlp_bias: bool = False
-    query_key_norm: bool = False
-    fused_projections: bool = False
-    rotary: bool = True
-    max_position_embeddings: int = 0
-    num_experts: int = 0
-    num_experts_per_token: int = 0
-    sliding_window: int | None = None
-    attention_dropout: float = 0.0
-    residual_dropout: float = 0.0
-    embedding_dropout: float = 0.0
-    approximate: bool = False
-    """Only the number of parameters is known: the shape is a stand-in, and intervals say so."""
-
 
 Finish = Callable[[Recording, Value], Value]
 
@@ -66,49 +34,6 @@ class Embedded:
 
 
 Embed = Callable[[Recording, Value], Embedded]
-
-
-class BlockModule(Protocol):
-    """One kind of layer: what the walk over a model asks of it."""
-
-    def linears(self) -> tuple[Linear, ...]:
-        """Return the linear layers that adapters can target, in order of use."""
-        ...
-
-    def weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors."""
-        ...
-
-    def idle_parameters(self) -> int:
-        """Return the parameters that one token does not use."""
-        ...
-
-    @property
-    def cache_elements_per_token(self) -> int:
-        """Elements of key and value that a cache keeps for one token."""
-        ...
-
-    def record(self, run: Recording, x: Value, scope: str) -> Value:
-        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterCounts:
-    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table.
-
-    ``num_tensors`` and ``largest_tensor`` are over all parameter tensors, ``largest_block`` over the kinds of blocks;
-    ``outside_blocks`` is embedding, final norm and head.
-    """
-
-    total: int
-    active: int
-    embedding: int
-    by_module: Mapping[str, int]
-    num_tensors: int
-    largest_tensor: int
-    largest_block: int
-    outside_blocks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +94,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         """Count the parameters once."""
-        object.__setattr__(self, "counts", _count(self))
+        object.__setattr__(self, "counts", count_parameters(self.weights(), self.blocks, self.embedding))
 
     @property
     def family(self) -> str:
@@ -276,22 +201,3 @@ def _period(order: tuple[int, ...]) -> int:
     """Return the length of the shortest period that the whole order repeats, its last time perhaps cut short."""
     lengths = range(1, len(order) + 1)
     return next(n for n in lengths if all(kind == order[index % n] for index, kind in enumerate(order)))
-
-
-def _count(model: Architecture) -> ParameterCounts:
-    by_module: dict[str, int] = {}
-    for weight, times in model.weights():
-        by_module[weight.kind] = by_module.get(weight.kind, 0) + weight.numel * times
-    total = sum(by_module.values())
-    idle = sum(block.idle_parameters() * count for block, count in model.blocks)
-    blocks = [(sum(weight.numel for weight in block.weights()), count) for block, count in model.blocks]
-    return ParameterCounts(
-        total=total,
-        active=total - idle,
-        embedding=model.embedding.numel,
-        by_module=by_module,
-        num_tensors=sum(count for _, count in model.weights()),
-        largest_tensor=max(weight.numel for weight, _ in model.weights()),
-        largest_block=max(size for size, _ in blocks),
-        outside_blocks=total - sum(size * count for size, count in blocks),
-    )

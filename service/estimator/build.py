@@ -1,11 +1,12 @@
 """From the numbers of a decoder to its tree of modules."""
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidConfigError
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.block import Block
 from service.estimator.modules.feedforward import ACTIVATIONS, FeedForward, GatedFeedForward
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.spec import DecoderSpec
 
 
 def build_decoder(spec: DecoderSpec) -> Architecture:

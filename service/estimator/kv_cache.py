@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from service.estimator.architecture import Architecture, BlockModule
+from service.estimator.architecture import Architecture
+from service.estimator.block_module import BlockModule
 from service.estimator.workload import Cache, ServeWorkload
 
 COUNTER_BYTES = 8

@@ -1,19 +1,15 @@
 """Walks a model: records one training step or one serving pass on a tape."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture, BlockModule, Embedded
+from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
+from service.estimator.step import Step
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, chain, dropout, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Category, Point, Section, Storage
-from service.estimator.tape.losses import plain_loss, shifted_loss
-from service.estimator.tape.nodes import Value
-from service.estimator.tape.products import embedding, end_autocast, integers, linear
-from service.estimator.tape.sizes import Size
+from service.estimator.tape.ledger import Point, Section
+from service.estimator.tape.products import end_autocast, integers
 from service.estimator.tape.units import Gathering, Units
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora
 
@@ -54,7 +50,7 @@ def record_training(model: Architecture, how: TrainingPass) -> Highs:
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
     units = Units(tape, how.gathering) if how.gathering is not None else None
-    step = _Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
+    step = Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
     ids = integers(tape, sizes.per_token(1))
     if how.padded:
         integers(tape, sizes.per_token(1))  # the mask that comes with the batch lives as long as the ids do
@@ -100,181 +96,10 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         run.cache, run.extent = how.cache, Extent(decoding=decoding, static=how.prefill_static and not decoding)
         run.drops_prompt, run.static_length = section is Section.FIRST_DECODE, how.static_length
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
-        step = _Step(model, run)
+        step = Step(model, run)
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)
         last = sizes.per_sequence(model.vocab_size)
         tape.free(step.logits_of(hidden, last))
         highs |= tape.ledger.highest()
     return highs
-
-
-class _Step:
-    """One pass over the model: the values that outlive a call are its fields."""
-
-    def __init__(self, model: Architecture, run: Recording, *, checkpointed: bool = False, units: Units | None = None) -> None:
-        self.model, self.run, self.tape, self.units = model, run, run.tape, units
-        self.checkpointed = checkpointed
-        self.tables: list[Storage] = []
-        self.logits: Value | None = None
-        self.passing: list[Storage] = []
-        self.masks = self.tables if checkpointed else self.passing
-
-    def hidden_states(self, ids: Value) -> Value:
-        """Record embedding, blocks and final norm."""
-        tape, model, run = self.tape, self.model, self.run
-        if self.units is not None:
-            self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
-        embedded = self._embedded(ids)
-        x = embedded.x
-        run.table_dtype = model.rotary_dtype or x.dtype
-        self._keep(embedded)
-        self._make_tables(x.dtype)
-        tape.hook(self._drop_tables)
-        count = model.num_hidden_layers
-        first = x.storage if embedded.named else None
-        retained = tape.alias(x) if count == 1 and embedded.named else None
-        mark = tape.ledger.mark()
-        for index, (members, times) in enumerate(model.runs()):
-            x = self._periods(members, times, f"{index}.", x)
-        if first is not None and retained is None:
-            tape.revive(mark, first)
-        y = run.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
-        tape.free(x, *embedded.names, *embedded.passed)
-        tape.release(*self.passing)
-        if first is not None:
-            tape.release(first)
-        return y
-
-    def _keep(self, embedded: Embedded) -> None:
-        """Hold what outlives forward until backward has been through all layers."""
-        held = (*embedded.passed, *embedded.kept) if self.checkpointed else embedded.kept
-        for value in held:
-            if value.storage is not None:
-                self.tables.append(self.tape.hold(value.storage))
-        self.tape.free(*embedded.kept)
-
-    def _embedded(self, ids: Value) -> Embedded:
-        """Return the first hidden state, and what the model's forward still has names for."""
-        tape, model, run = self.tape, self.model, self.run
-        hidden = model.spec.hidden_size
-        tokens = embedding(tape, run.parameter(model.embedding), ids, run.extent.tokens(model.embedding.shape[1]))
-        if model.scales_embedding:
-            tokens = chain(tape, tokens, multiply_scalar)
-        if self.checkpointed and run.lora is not None:
-            tape.require_grad(tokens)  # PEFT's enable_input_require_grads, or checkpointed blocks would have no graph
-        if model.embed is not None:
-            return model.embed(run, tokens)
-        positions = integers(tape, run.extent.positions(1))
-        if model.finish_embedding is not None:
-            return Embedded(x=model.finish_embedding(run, tokens), names=(tokens,), passed=(positions,))
-        if model.position_embedding is None:
-            return Embedded(x=tokens, passed=(positions,))
-        table = run.parameter(model.position_embedding)
-        placed = embedding(tape, table, positions, run.extent.positions(hidden))
-        x = add(tape, tokens, placed)
-        x = chain(tape, x, lambda t, value: dropout(t, value, model.spec.embedding_dropout))
-        return Embedded(x=x, named=False, names=(tokens, placed), passed=(positions,))
-
-    def _make_tables(self, hidden: DType) -> None:
-        """Make the rotary tables and the masks that layers share: additive ones in ``hidden`` when eager, else booleans."""
-        tape, run, model = self.tape, self.run, self.model
-        lasting = self.tables if model.layers_keep_tables or self.checkpointed else self.passing
-        for elements in model.rotary_tables:
-            size = run.extent.positions(elements * run.table_dtype.bytes_per_element)
-            lasting.append(tape.allocate(Category.ACTIVATIONS, size))
-        for window in model.masks:
-            extent = run.reach(window)
-            if run.attention is Attention.EAGER:
-                self.masks.append(tape.allocate(Category.ACTIVATIONS, extent.mask(hidden.bytes_per_element)))
-            elif run.masked(window):
-                size = extent.mask(1) if run.padded else extent.shared_mask(1)
-                self.masks.append(tape.allocate(Category.ACTIVATIONS, size))
-
-    def _periods(self, members: tuple[tuple[BlockModule, int], ...], times: int, scope: str, x: Value) -> Value:
-        """Record periods of layers of several kinds; the first and the last one apart for the reasons that blocks have."""
-        if len(members) == 1:
-            ((block, count),) = members
-            return self._repeated(block, count * times, scope, x)
-
-        def period(name: str) -> Callable[[Value], Value]:
-            def run_members(value: Value) -> Value:
-                for index, (block, count) in enumerate(members):
-                    value = self._repeated(block, count, f"{scope}{name}{index}.", value)
-                return value
-
-            return run_members
-
-        for part, count in enumerate(self._apart(times, x)):
-            x = self.tape.repeat(count, period(f"{part}."), x)
-        return x
-
-    def _repeated(self, block: BlockModule, times: int, scope: str, x: Value) -> Value:
-        """Record equal blocks as one; those that differ in what they keep are recorded apart, with weights of their own.
-
-        The first one keeps less when its input has no gradient; with sharded units nothing is reduced before the last one.
-        """
-        for part, count in enumerate(self._apart(times, x)):
-            x = self.tape.repeat(count, self._runner(block, f"{scope}{part}."), x)
-        return x
-
-    def _apart(self, times: int, x: Value) -> list[int]:
-        leaf = self.run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
-        follows_another = self.units is not None  # and its gathered output gives way to that of a first one of these
-        apart_first = times > 1 and self.tape.records and (leaf or follows_another or not x.requires_grad)
-        apart_last = times - apart_first > 1 and self.units is not None
-        return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
-
-    def _runner(self, block: BlockModule, scope: str) -> Callable[[Value], Value]:
-        tape, units = self.tape, self.units
-
-        def run_block(x: Value) -> Value:
-            return block.record(self.run, x, scope)
-
-        def run_checkpointed(x: Value) -> Value:
-            return tape.checkpoint(run_block, x)
-
-        runner = run_checkpointed if self.checkpointed else run_block
-        if units is None:
-            return runner
-        elements, trained = self.run.elements_of(block.weights(), block.linears())
-        return lambda x: units.run(runner, x, elements=elements, trained=trained)
-
-    def logits_of(self, hidden: Value, numel: Size) -> Value:
-        """Record the head; ``hidden`` stays with the caller. The table is the embedding's when they are tied."""
-        tape, model, run = self.tape, self.model, self.run
-        table, *bias = run.parameters(model.head.weights(), "")
-        source = model.finish_hidden(run, hidden) if model.finish_hidden is not None else tape.alias(hidden)
-        weight = run.parameter(model.embedding) if model.tied else table
-        logits = linear(tape, source, weight, numel, bias=bias[0] if bias else None, category=Category.LOGITS)
-        tape.free(source)
-        return logits
-
-    def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record the head and the cross entropy."""
-        tape, model, run = self.tape, self.model, self.run
-        vocab = run.extent.tokens(model.vocab_size)
-        tape.ledger.enter(Section.LOSS_FORWARD)
-        logits = self.logits_of(hidden, vocab)
-        if model.finish_logits is not None:
-            logits = model.finish_logits(run, logits)
-        loss = shifted_loss(tape, logits) if model.shifts_labels else plain_loss(tape, logits, upcast=model.upcasts_logits)
-        tape.free(hidden)
-        if keeps_logits:
-            self.logits = logits
-        else:
-            tape.free(logits)
-        return loss
-
-    def backward(self, loss: Value) -> None:
-        """Record backward from the loss to the embedding."""
-        tape = self.tape
-        assert loss.node is not None  # noqa: S101 - something is trained, so the loss has a graph
-        loss.node.grad = tape.scratch(loss.numel, loss.dtype)
-        tape.run_backward()
-        if self.units is not None:
-            elements = self.model.counts.outside_blocks
-            self.units.close_root(elements, elements if self.run.trains_all else 0)
-
-    def _drop_tables(self) -> None:
-        self.tape.release(*self.tables)

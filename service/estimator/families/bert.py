@@ -5,13 +5,14 @@ Field names and defaults are those of transformers 5.23 (``models/bert``, ``mode
 
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.errors import NotModelledError
 from service.estimator.families.reading import Config, aliased, flag, head_dim, integer, number, word
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.encoder import EncoderBlock, Tables, Transform
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.spec import DecoderSpec
 
 INDEX_BYTES = 8
 """Buffers of positions and token types are 64-bit integers."""

@@ -7,7 +7,7 @@ attention for it than the eager one, whatever is asked for.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.dtypes import DType
 from service.estimator.errors import NotModelledError
@@ -15,6 +15,7 @@ from service.estimator.families.reading import Config, aliased, flag, head_dim, 
 from service.estimator.modules.leftovers import scores_of_previous_layer
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.elementwise import add, add_scalar, cast, chain, dropout, softmax
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.kernels import apart

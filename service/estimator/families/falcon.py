@@ -7,7 +7,7 @@ Field names and defaults are those of transformers 5.23 (``models/falcon/configu
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
@@ -17,6 +17,7 @@ from service.estimator.modules.leftovers import scores_of_previous_layer, weight
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.modules.written_out import add_in_fp32
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.elementwise import add, add_scalar, chain, dropout, rotate, softmax
 from service.estimator.tape.kernels import repeated
 from service.estimator.tape.nodes import Value

@@ -6,12 +6,13 @@ Field names and defaults are those of transformers 5.23 (``models/gemma3/configu
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.gemma import gemma3_text
 from service.estimator.families.reading import Config, flag, integer, word
 from service.estimator.families.variants import VariantSpec, build_variant
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.spec import DecoderSpec
 
 NUM_CHANNELS = 3
 POSITION_BYTES = 8

@@ -5,11 +5,12 @@ Field names and defaults are those of transformers 5.23 (``models/gpt2/configura
 
 from dataclasses import replace
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.errors import NotModelledError
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
 from service.estimator.modules.block import Block
+from service.estimator.spec import DecoderSpec
 
 
 def gpt2(config: Config) -> DecoderSpec:

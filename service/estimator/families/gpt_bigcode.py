@@ -5,12 +5,13 @@ Field names and defaults are those of transformers 5.23 (``models/gpt_bigcode/co
 
 from dataclasses import replace
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.errors import NotModelledError
 from service.estimator.families.reading import Config, aliased, flag, head_dim, integer, number, word
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.block import Block
+from service.estimator.spec import DecoderSpec
 
 
 def gpt_bigcode(config: Config) -> DecoderSpec:

@@ -7,7 +7,7 @@ and keep no less.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError
 from service.estimator.families.reading import Config, aliased, flag, head_dim, integer, number, word
@@ -16,6 +16,7 @@ from service.estimator.modules.leftovers import scores_of_previous_layer
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.modules.written_out import attend_in_fp32, filled
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.elementwise import add, chain, dropout
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import copy_of, embedding, integers

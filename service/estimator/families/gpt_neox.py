@@ -5,7 +5,7 @@ Field names and defaults are those of transformers 5.23 (``models/gpt_neox/confi
 
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder, rotary_buffer_bytes
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
 from service.estimator.modules.attention import Attention
@@ -13,6 +13,7 @@ from service.estimator.modules.block import Block
 from service.estimator.modules.feedforward import FeedForward
 from service.estimator.modules.parallel import ParallelBlock
 from service.estimator.modules.weights import Linear, Norm
+from service.estimator.spec import DecoderSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

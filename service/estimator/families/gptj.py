@@ -8,7 +8,7 @@ weights are, and keeps query and key so.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError
@@ -18,6 +18,7 @@ from service.estimator.modules.leftovers import scores_of_previous_layer
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.modules.written_out import attend_in_fp32, filled
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, dropout, rotate
 from service.estimator.tape.nodes import Value

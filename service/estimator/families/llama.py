@@ -3,8 +3,8 @@
 Field names and defaults are those of transformers 5.23 (``models/*/configuration_*.py``).
 """
 
-from service.estimator.architecture import DecoderSpec
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, window, word
+from service.estimator.spec import DecoderSpec
 
 
 def _base(config: Config, *, default_kv_heads: int | None = None, **switches: object) -> DecoderSpec:

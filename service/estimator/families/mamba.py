@@ -5,7 +5,7 @@ Field names and defaults are those of transformers 5.23 (``models/mamba``, ``mod
 
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError
 from service.estimator.families.reading import Config, flag, integer, word
@@ -13,6 +13,7 @@ from service.estimator.modules.feedforward import ACTIVATIONS
 from service.estimator.modules.mamba import MambaBlock, MambaMixer
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.elementwise import cast, chain
 from service.estimator.tape.nodes import Value
 from service.estimator.units import ceil_div

@@ -7,7 +7,7 @@ mask once the sequence fills half their window, so that flash attention has no k
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder, rotary_buffer_bytes
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError, NotModelledError
@@ -18,6 +18,7 @@ from service.estimator.modules.feedforward import ACTIVATIONS
 from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, dropout, multiply, rotate_half, times_table
 from service.estimator.tape.nodes import Value

@@ -5,11 +5,11 @@ Field names and defaults are those of transformers 5.23 (``models/*/configuratio
 
 from dataclasses import fields, replace
 
-from service.estimator.architecture import DecoderSpec
 from service.estimator.errors import NotModelledError
 from service.estimator.families.llama import mistral
 from service.estimator.families.moe_tree import MoeSpec, build_moe
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
+from service.estimator.spec import DecoderSpec
 
 SPEC, build = MoeSpec, build_moe
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder, rotary_buffer_bytes
 from service.estimator.errors import InvalidConfigError
 from service.estimator.modules.attention import Attention as SelfAttention
@@ -20,6 +20,7 @@ from service.estimator.modules.routers import (
 )
 from service.estimator.modules.weights import Linear, Norm
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import chain, multiply_scalar
 from service.estimator.tape.nodes import Value

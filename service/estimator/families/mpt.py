@@ -6,7 +6,7 @@ Field names and defaults are those of transformers 5.23 (``models/mpt/configurat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError, NotModelledError
@@ -16,6 +16,7 @@ from service.estimator.modules.leftovers import scores_of_previous_layer
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.modules.written_out import add_in_fp32, filled
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, dropout, multiply_scalar, softmax
 from service.estimator.tape.kernels import apart

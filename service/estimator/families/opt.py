@@ -6,7 +6,7 @@ Field names and defaults are those of transformers 5.23 (``models/opt/configurat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embedded
+from service.estimator.architecture import Architecture, Embedded
 from service.estimator.build import build_decoder
 from service.estimator.dtypes import DType
 from service.estimator.errors import NotModelledError
@@ -16,6 +16,7 @@ from service.estimator.modules.feedforward import ACTIVATIONS
 from service.estimator.modules.leftovers import weights_named
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.elementwise import add, chain, dropout
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, bytes_of

@@ -5,9 +5,10 @@ from dataclasses import fields
 from importlib import import_module
 from types import ModuleType
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
+from service.estimator.spec import DecoderSpec
 
 _FAMILIES = {
     "bert": "bert",

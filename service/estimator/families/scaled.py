@@ -5,9 +5,10 @@ parameters: about one layer per 128 of hidden size, 128 per head, 8 key/value he
 a vocabulary of 128,256. The depth is then chosen so that the parameters come as near to the asked number as one layer allows.
 """
 
-from service.estimator.architecture import Architecture, DecoderSpec
+from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidInputError
+from service.estimator.spec import DecoderSpec
 from service.estimator.units import ceil_div
 
 HEAD_DIM = 128

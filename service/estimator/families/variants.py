@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture, DecoderSpec, Embed, Embedded, Finish
+from service.estimator.architecture import Architecture, Embed, Embedded, Finish
 from service.estimator.build import check_decoder, rotary_buffer_bytes
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError
@@ -11,6 +11,7 @@ from service.estimator.modules.layers import SequentialLayer, SharedInputLayer
 from service.estimator.modules.self_attention import SelfAttention
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spec import DecoderSpec
 from service.estimator.tape.elementwise import chain, dropout, from_output, multiply_scalar
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value

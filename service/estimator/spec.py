@@ -1,0 +1,36 @@
+"""The numbers of a model, as its family file reads them from a config."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderSpec:
+    """The numbers and switches of a decoder-only model, in one vocabulary for all families."""
+
+    family: str
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    intermediate_size: int
+    activation: str
+    norm: str = "rms"
+    gated: bool = True
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    attention_output_bias: bool = False
+    mlp_bias: bool = False
+    query_key_norm: bool = False
+    fused_projections: bool = False
+    rotary: bool = True
+    max_position_embeddings: int = 0
+    num_experts: int = 0
+    num_experts_per_token: int = 0
+    sliding_window: int | None = None
+    attention_dropout: float = 0.0
+    residual_dropout: float = 0.0
+    embedding_dropout: float = 0.0
+    approximate: bool = False
+    """Only the number of parameters is known: the shape is a stand-in, and intervals say so."""
