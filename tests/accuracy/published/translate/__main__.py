@@ -1,0 +1,61 @@
+"""``python -m tests.accuracy.published.translate FOLDER [FAMILY …]``: published figures into questions of the contract.
+
+``FOLDER`` holds one file of collected figures per source family. Each module beside this one translates the rows of the file
+of its name; what it makes of them is kept under ``tests/data/truth/published``, one case a line, with the reasons of the rows
+that were left out.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tests.accuracy.published.rows import PUBLISHED, SKIPPED, Untranslatable, case_of, skipped_rows
+
+Row = Mapping[str, Any]
+Translate = Callable[[Row], Iterator[dict[str, Any]]]
+
+
+def translators() -> dict[str, Translate]:
+    """Return the translator of each source family."""
+    here = Path(__file__).parent
+    names = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
+    modules = {name: import_module(f"tests.accuracy.published.translate.{name}") for name in names}
+    return {name: module.translate for name, module in modules.items() if hasattr(module, "translate")}
+
+
+def translate_all(rows: list[Row], translate: Translate) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Return the translated cases, and the reasons of the rows that were left out."""
+    cases: list[dict[str, Any]] = []
+    reasons: Counter[str] = Counter()
+    for row in rows:
+        try:
+            made = list(translate(row))
+        except Untranslatable as reason:
+            reasons[str(reason)] += 1
+            continue
+        cases += [case | {"throughput": row.get("throughput") or {}} for case in made]
+    return cases, reasons
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Write the files of the given families, or of all."""
+    skipped = {family: dict(reasons) for family, reasons in skipped_rows().items()}
+    for name, translate in translators().items():
+        if names and name not in names:
+            continue
+        cases, reasons = translate_all(json.loads((folder / f"{name}.json").read_bytes()), translate)
+        for case in cases:
+            case_of(case)  # refuses a line that cannot be read back
+        lines = [json.dumps(case, separators=(",", ":"), ensure_ascii=False) for case in cases]
+        (PUBLISHED / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        skipped[name] = dict(sorted(reasons.items()))
+        sys.stdout.write(f"{name}: {len(cases)} cases, {sum(reasons.values())} rows left out\n")
+    SKIPPED.write_text(json.dumps(dict(sorted(skipped.items())), indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
