@@ -22,7 +22,7 @@ from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Instant, Serving
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
-from service.estimator.tape.ledger import Point, Section
+from service.estimator.tape.ledger import Point, Section, highest_of
 from service.estimator.workload import Attention, Cache, ServeWorkload
 
 Recorder = Callable[[Architecture, ServingPass], Highs]
@@ -108,5 +108,4 @@ def _decode(model: Architecture, workload: ServeWorkload, highs: Highs) -> dict[
 
 def _parts(points: tuple[Point, ...], num_sequences: int, tokens: int) -> dict[str, int]:
     values = sizes.monomials(num_sequences, tokens)
-    best = max(points, key=lambda point: sizes.evaluate(point.bytes, values))
-    return {category.value: sizes.evaluate(size, values) for category, size in best.live}
+    return highest_of(points, values).parts_at(values)

@@ -10,7 +10,7 @@ from service.estimator.moments import Moment, Parts
 from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
 from service.estimator.tape import sizes
-from service.estimator.tape.ledger import Category, Point, Section
+from service.estimator.tape.ledger import Point, Section, highest_of
 from service.estimator.units import ceil_div
 from service.estimator.workload import Method, TrainWorkload
 
@@ -117,15 +117,11 @@ class _Walk:
         """Return the bytes and parts of a section's highest point."""
         parts = self.resident()
         if points:
-            best = max(points, key=self._price)
-            for category, size in best.live:
-                if category is not Category.GRADIENTS:
-                    parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(size, self.values)
+            best = highest_of(points, self.values, gradient_bytes=self.grad_bytes, shards=self.shards.gradients)
+            for name, bytes_ in best.parts_at(self.values).items():
+                parts[name] = parts.get(name, 0) + bytes_
             parts["gradients"] += ceil_div(best.gradients * self.grad_bytes, self.shards.gradients)
         return sum(parts.values()), parts
-
-    def _price(self, point: Point) -> int:
-        return sizes.evaluate(point.bytes, self.values) + point.gradients * self.grad_bytes // self.shards.gradients
 
     def step(self) -> Parts:
         """Return the parts at the optimizer's step."""

@@ -1,5 +1,6 @@
 """The ledger of a tape: what is alive, by category, and the points at which it could be at its highest."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,10 +52,34 @@ class Point:
     live: tuple[tuple[Category, Size], ...]
     bytes: Size
     gradients: int
+    parts: tuple[tuple[str, Size], ...]
+    """What ``live`` counts in bytes, by the names that an answer gives them."""
+
+    def parts_at(self, values: Size) -> dict[str, int]:
+        """Return the bytes of each part, gradients left out, for the given values of the monomials."""
+        _, g, h, i, j, k = values
+        return {name: a + b * g + c * h + d * i + e * j + f * k for name, (a, b, c, d, e, f) in self.parts}
 
     def covers(self, other: "Point") -> bool:
         """Tell whether this point is at least as high as another for every batch, sequence and price of a gradient."""
         return self.gradients >= other.gradients and sizes.covers(self.bytes, other.bytes)
+
+
+def highest_of(points: Iterable[Point], values: Size, *, gradient_bytes: int = 0, shards: int = 1) -> Point:
+    """Return the highest of at least one point, where a gradient costs so many bytes an element, spread over ``shards``.
+
+    Every answer prices dozens of points: the polynomial is written out here, because a call for each would cost more than it.
+    """
+    _, g, h, i, j, k = values
+    best: Point | None = None
+    most = -1
+    for point in points:
+        a, b, c, d, e, f = point.bytes
+        price = a + b * g + c * h + d * i + e * j + f * k + point.gradients * gradient_bytes // shards
+        if price > most:
+            best, most = point, price
+    assert best is not None, "a section that is priced has a point"  # noqa: S101 - the caller asked for points that are there
+    return best
 
 
 Live = dict[Category, Size]
@@ -147,7 +172,8 @@ def _raised(live: Live, growth: Live, factor: int) -> Live:
 def _point(live: Live) -> Point:
     kept = tuple((key, size) for key, size in live.items() if size != sizes.ZERO)
     gradients = live.get(Category.GRADIENTS, sizes.ZERO)[0]
-    return Point(kept, sizes.total(size for key, size in kept if key is not Category.GRADIENTS), gradients)
+    parts = tuple((key.value, size) for key, size in kept if key is not Category.GRADIENTS)
+    return Point(kept, sizes.total(size for _, size in parts), gradients, parts)
 
 
 def _frontier(lives: list[Live]) -> tuple[Point, ...]:
