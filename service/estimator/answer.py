@@ -1,10 +1,11 @@
 """Puts an answer together: moments, components, and the three quantities with their intervals."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from service.estimator.corrections import Corrections
 from service.estimator.outside import Share, allocator_slack, communicators, device_context, interval
-from service.estimator.result import Basis, CheckpointBytes, Component, Estimate, Instant, Interval, Serving, Stage
+from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
 
 ROUNDING_PER_MILLE = 21
 """The allocator hands out whole blocks: 0.06 % more than the tensors at the median of 298 traced steps, 2.1 % at 97.5 %."""
@@ -15,14 +16,17 @@ APPROXIMATE_PER_MILLE = (450, 1700)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a task knows before the bytes outside of the allocator are added; ``linked_gpus`` share communicators."""
+    """What a task knows before the bytes outside of the allocator are added.
+
+    ``linked_gpus`` share communicators; ``components`` is called when the answer is to explain itself.
+    """
 
     num_gpus: int
     linked_gpus: int
     instants: tuple[Instant, ...]
     peak: Instant
     steady_bytes: int
-    components: tuple[Component, ...]
+    components: Callable[[], Iterable[Component]]
     phases: tuple[Instant, ...] = ()
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None
@@ -31,7 +35,9 @@ class Draft:
     warnings: tuple[str, ...] = ()
 
 
-def assemble(draft: Draft, *, corrections: Corrections | None, warnings: tuple[str, ...] = ()) -> Estimate:
+def assemble(
+    draft: Draft, *, corrections: Corrections | None, warnings: tuple[str, ...] = (), detail: Detail = Detail.FULL
+) -> Estimate:
     """Return the answer: allocated, reserved and device bytes of the peak, each with a 0.95 interval.
 
     ``warnings`` are about the device; those of the draft and of its model stand before them.
@@ -44,11 +50,6 @@ def assemble(draft: Draft, *, corrections: Corrections | None, warnings: tuple[s
     )
     inside = _allocated_interval(draft, corrections)
     reserved = allocated + slack.point
-    outside = [
-        _component("allocator_slack", slack),
-        _component("communication_buffers", links),
-        _component("device_context", context),
-    ]
     return Estimate(
         num_gpus=draft.num_gpus,
         allocated_bytes=allocated,
@@ -59,7 +60,7 @@ def assemble(draft: Draft, *, corrections: Corrections | None, warnings: tuple[s
         reserved_interval=interval(_base(draft, inside), (slack,)),
         device_interval=interval(_base(draft, inside), (slack, context, links)),
         peak_instant=draft.peak.name,
-        components=_merged((*draft.components, *outside)),
+        components=_explained(draft, slack, links, context) if detail is Detail.FULL else (),
         instants=draft.instants,
         phases=draft.phases,
         stages=(Stage(0, allocated, draft.steady_bytes),),
@@ -95,6 +96,15 @@ def _warnings(draft: Draft) -> tuple[str, ...]:
 def _base(draft: Draft, inside: Interval) -> Interval:
     """Return the allocated bytes that the outer quantities rest on: a point, unless the model itself is only roughly known."""
     return inside if draft.approximate else Interval(draft.peak.allocated_bytes, draft.peak.allocated_bytes)
+
+
+def _explained(draft: Draft, slack: Share, links: Share, context: Share) -> tuple[Component, ...]:
+    outside = (
+        _component("allocator_slack", slack),
+        _component("communication_buffers", links),
+        _component("device_context", context),
+    )
+    return _merged((*draft.components(), *outside))
 
 
 def _component(name: str, share: Share) -> Component:

@@ -7,7 +7,7 @@ from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.layout import Layout
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
-from service.estimator.result import Estimate
+from service.estimator.result import Detail, Estimate
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.timeline import train_timeline
@@ -44,7 +44,7 @@ class PlanCache:
         return highs
 
 
-def estimate(
+def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what is known, and how much of the answer
     model: Architecture,
     workload: Workload,
     *,
@@ -52,8 +52,9 @@ def estimate(
     device: Device,
     corrections: Corrections | None = None,
     plans: PlanCache | None = None,
+    detail: Detail = Detail.FULL,
 ) -> Estimate:
-    """Return the memory of the worst rank in the steady state.
+    """Return the memory of the worst rank in the steady state; the numbers are the same with and without their explanation.
 
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
@@ -69,4 +70,4 @@ def estimate(
             explain_training(model, workload, layout, timeline, corrections),
             workload.precision.compute_dtype,
         )
-    return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype))
+    return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)

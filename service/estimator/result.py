@@ -1,7 +1,16 @@
 """The explained answer. Bytes are integers; components of the deciding instant sum exactly to ``device_bytes``."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
+
+
+class Detail(Enum):
+    """How much of an answer is worked out."""
+
+    NUMBERS = auto()
+    """bytes and intervals: for searches, which ask thousands of times and show a few answers"""
+    FULL = auto()
+    """components with formulas and sources as well, and the allocator replayed"""
 
 
 class Basis(StrEnum):
@@ -100,6 +109,7 @@ class Estimate:
     device_interval: Interval
     peak_instant: str
     components: tuple[Component, ...]
+    """Empty in an answer of numbers only."""
     instants: tuple[Instant, ...]
     stages: tuple[Stage, ...]
     phases: tuple[Instant, ...] = ()

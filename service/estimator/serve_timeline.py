@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
@@ -62,7 +63,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=weights + cache,
-        components=tuple(serving_components(model, workload, peak.parts)),
+        components=partial(serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         warnings=attention_warnings(model, workload.attention),
         serving=Serving(

@@ -1,5 +1,7 @@
 """The answer to a training question: corrected moments, components of the peak, checkpoint, warnings."""
 
+from functools import partial
+
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
@@ -28,7 +30,7 @@ def explain_training(
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
-        components=tuple(training_components(model, workload, layout, timeline.trained, peak)),
+        components=partial(training_components, model, workload, layout, timeline.trained, peak),
         phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
