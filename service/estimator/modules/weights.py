@@ -2,7 +2,22 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from math import prod
+
+
+class Split(StrEnum):
+    """How tensor-parallel ranks share a linear layer; the sizes of such a layer are those of one rank."""
+
+    NONE = "none"
+    COLUMNS = "columns"
+    """each rank has a part of the outputs, and of the gradient of the input only its share: those are added up"""
+    ROWS = "rows"
+    """each rank has a part of the inputs, and of the outputs only its share: those are added up"""
+    GATHERED_COLUMNS = "gathered_columns"
+    """as columns, but the outputs are gathered at once"""
+    SCATTERED_ROWS = "scattered_rows"
+    """as rows, of an input that every rank has in full"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,9 @@ class Linear:
     in_features: int
     out_features: int
     bias: bool = False
+    split: Split = Split.NONE
+    ranks: int = 1
+    """Tensor-parallel ranks that share the layer."""
 
     def weights(self) -> Iterator[Weight]:
         """Yield the weight and the bias."""
