@@ -5,7 +5,6 @@ and element counts of a tape are sizes; they become integers in ``evaluate``.
 """
 
 from collections.abc import Iterable
-from operator import ge
 
 Size = tuple[int, int, int, int, int, int]
 
@@ -71,8 +70,21 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def covers(larger: Size, smaller: Size) -> bool:
-    """Tell whether ``larger`` is at least ``smaller`` for every batch and sequence."""
-    return all(map(ge, larger, smaller))
+    """Tell whether ``larger`` is at least ``smaller`` for every batch and sequence, both of which are 1 or more.
+
+    With ``b = 1 + u`` and ``s = 1 + v`` the difference is a polynomial in ``u`` and ``v``: no coefficient may be negative.
+    """
+    a, b, c, d, e, f = larger
+    g, h, i, j, k, m = smaller
+    a, b, c, d, e, f = a - g, b - h, c - i, d - j, e - k, f - m
+    return (
+        f >= 0
+        and e + f >= 0
+        and d + f + f >= 0
+        and c + d + e + e + f + f >= 0
+        and b + d + f >= 0
+        and a + b + c + d + e + f >= 0
+    )
 
 
 def monomials(batch: int, sequence: int) -> Size:
