@@ -11,6 +11,7 @@ from service.estimator.counting import ParameterCounts, count_parameters
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.quantization.scheme import Scheme
 from service.estimator.recording import Recording
 from service.estimator.spec import DecoderSpec
 from service.estimator.tape.nodes import Value
@@ -90,6 +91,8 @@ class Architecture:
     """Linear layers outside of the blocks that adapters can target."""
     finish_logits: Finish | None = None
     """What the model does to its logits before the loss; it drops them."""
+    quantization: Scheme | None = None
+    """How the checkpoint's own weights are stored, where they are quantised; counts of parameters are those of the model."""
     counts: ParameterCounts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +146,8 @@ class Architecture:
 
     def describe(self) -> dict[str, object]:
         """Return the model's own specification as JSON values."""
-        return asdict(self.spec)
+        own = {"quantization": self.quantization.describe()} if self.quantization is not None else {}
+        return asdict(self.spec) | own
 
     def with_layers(self, num_layers: int) -> "Architecture":
         """Return the model cut to its first layers."""
@@ -191,7 +195,7 @@ class Architecture:
         Switches at their defaults are left out, so that a new switch does not make old measurements unreachable.
         """
         defaults = {item.name: item.default for item in fields(self.spec)}
-        described = {name: value for name, value in self.describe().items() if value != defaults[name]}
+        described = {name: value for name, value in self.describe().items() if value != defaults.get(name)}
         if not depth:
             described.pop("num_hidden_layers", None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()

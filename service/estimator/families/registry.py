@@ -1,13 +1,14 @@
 """Which family reads which ``model_type``. A family's module is loaded when it is needed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from types import ModuleType
 
 from service.estimator.architecture import Architecture
 from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError, UnknownModelTypeError
+from service.estimator.quantization.scheme import read_scheme
 from service.estimator.spec import DecoderSpec
 
 _FAMILIES = {
@@ -85,12 +86,12 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     if model_type not in _FAMILIES:
         raise UnknownModelTypeError(model_type, known_model_types())
     _check_head(config)
-    if config.get("quantization_config") is not None:
-        what = "quantization_config (weights that are quantised on disk)"
-        raise NotModelledError(what, field="quantization_config", modelled=["16-bit and fp32 weights"])
     module = _module_of(model_type)
     read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type)
-    return _build(module, read(config))
+    built = _build(module, read(config))
+    if config.get("quantization_config") is None:
+        return built
+    return replace(built, quantization=import_module("service.estimator.quantization.configs").read_quantization(config))
 
 
 _OTHER_HEADS = ("Classification", "QuestionAnswering", "MultipleChoice", "RewardModel", "DoubleHeadsModel")
@@ -123,7 +124,15 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
     if family not in _FAMILIES and family != SCALED:
         raise UnknownModelTypeError(family, known_model_types())
     module = _module_of(family) if family != SCALED else import_module("service.estimator.families.scaled")
-    return _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), spec))
+    numbers = {name: value for name, value in spec.items() if name != "quantization"}
+    built = _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), numbers))
+    own = spec.get("quantization")
+    if own is None:
+        return built
+    if not isinstance(own, Mapping):
+        message = f"quantization is {own!r}; it must be an object, as GET shows it"
+        raise InvalidConfigError(message, field="quantization")
+    return replace(built, quantization=read_scheme(own))
 
 
 def _read_spec(kind: type[DecoderSpec], spec: Mapping[str, object]) -> DecoderSpec:

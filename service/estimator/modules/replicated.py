@@ -93,8 +93,8 @@ class ReplicatedExperts:
 
     def _stacks(self) -> Iterator[Weight]:
         num, hidden, inner = self.num_experts, self.hidden_size, self.intermediate_size
-        yield Weight("feed_forward.experts.gate_up_proj", "mlp_experts", (num, hidden, 2 * inner))
-        yield Weight("feed_forward.experts.down_proj", "mlp_experts", (num, inner, hidden))
+        yield Weight("feed_forward.experts.gate_up_proj", "mlp_experts", (num, hidden, 2 * inner), transposed=True)
+        yield Weight("feed_forward.experts.down_proj", "mlp_experts", (num, inner, hidden), transposed=True)
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""

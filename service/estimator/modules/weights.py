@@ -27,6 +27,8 @@ class Weight:
     name: str
     kind: str
     shape: tuple[int, ...]
+    transposed: bool = False
+    """Whether a stack of matrices has its inputs before its outputs (llama4's experts)."""
 
     @property
     def numel(self) -> int:

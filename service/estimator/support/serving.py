@@ -17,6 +17,9 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     if model.recurrent:
         what = f"serving of {model.family}, whose layers keep a state for each sequence"
         raise NotModelledError(what, field="workload.task", modelled=["train"])
+    if model.quantization is not None:
+        what = f"serving weights that the config quantises ({model.quantization.packing.value})"
+        raise NotModelledError(what, field="model", modelled=["configs without quantization_config"])
     only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
     only(workload.quantization, "workload.quantization", (Quantization.NONE,))
     only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))

@@ -92,7 +92,7 @@ def test_a_wrong_field_is_named_with_what_would_be_right(changes: Mapping[str, o
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        (a_config(quantization_config={"bits": 4}), "quantization_config"),
+        (a_config(quantization_config={"bits": 4}), "quantization_config.quant_method"),
         (a_config(model_type="gemma", use_bidirectional_attention=True), "use_bidirectional_attention"),
         (_GPT2 | {"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn"),
         (_GPT2 | {"add_cross_attention": True}, "add_cross_attention"),
