@@ -6,6 +6,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.layout import Layout
+from service.estimator.parallel.local import TRANSFORMERS, SplitPlan, local_architecture
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
 from service.estimator.result import Detail, Estimate
 from service.estimator.support.serving import check_serving
@@ -24,6 +25,7 @@ class PlanCache:
         """Keep at most ``capacity`` recordings."""
         self._capacity = capacity
         self._plans: dict[object, Highs] = {}
+        self._shares: dict[object, Architecture] = {}
 
     def training(self, model: Architecture, how: TrainingPass) -> Highs:
         """Return the recording of a training pass, made once."""
@@ -36,6 +38,19 @@ class PlanCache:
         key = (model.spec, how)
         highs = self._plans.get(key)
         return highs if highs is not None else self._keep(key, record_serving(model, how))
+
+    def share(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
+        """Return one tensor-parallel rank's share of a model, made once."""
+        if tensor_parallel == 1:
+            return model
+        key = (model.spec, tensor_parallel, plan)
+        shared = self._shares.get(key)
+        if shared is None:
+            shared = local_architecture(model, tensor_parallel, plan)
+            if len(self._shares) >= self._capacity:
+                self._shares.clear()
+            self._shares[key] = shared
+        return shared
 
     def _keep(self, key: object, highs: Highs) -> Highs:
         for oldest in list(self._plans)[: len(self._plans) - self._capacity + 1]:
@@ -65,9 +80,11 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         draft, compute_dtype = serve_timeline.explain(model, workload, host, record), workload.weight_dtype
     else:
         check_training(model, workload, layout)
-        timeline = train_timeline(model, workload, layout, plans.training if plans is not None else record_training)
+        share = plans.share if plans is not None else local_architecture
+        rank = share(model, layout.tensor_parallel, TRANSFORMERS)
+        timeline = train_timeline(rank, workload, layout, plans.training if plans is not None else record_training)
         draft, compute_dtype = (
-            explain_training(model, workload, layout, timeline, corrections),
+            explain_training(rank, workload, layout, timeline, corrections),
             workload.precision.compute_dtype,
         )
     return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)

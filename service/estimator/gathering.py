@@ -19,6 +19,7 @@ def gathering(precision: Precision, layout: Layout) -> Gathering | None:
         gather_bytes=precision.compute_dtype.bytes_per_element,
         reduce_bytes=reduce_dtype.bytes_per_element,
         reshard=layout.reshard_after_forward,
+        alone=layout.shards == 1,
     )
 
 

@@ -35,6 +35,8 @@ class TrainingPass:
     """Whether a padding mask with zeros in it comes with the batch."""
     window_reached: bool = False
     """Whether the sequence is at least as long as the model's sliding window."""
+    ranks: int = 1
+    """Tensor-parallel ranks that the model was shared out to: its numbers alone do not tell it from a smaller model."""
 
 
 def _kernel(model: Architecture, asked: Attention) -> Attention:

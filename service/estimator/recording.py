@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from service.estimator.dtypes import DType
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.parallel.collectives import shared_linear
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, multiply_scalar
 from service.estimator.tape.graph import Tape
@@ -145,6 +146,9 @@ class Recording:
         """Return the layer's output, with its adapter's share when it is a target."""
         weight, *bias = self.parameters(layer.weights(), scope)
         out = self.extent.tokens(layer.out_features)
+        if layer.ranks > 1:
+            rows = self.extent.tokens(1)
+            return shared_linear(self.tape, layer, x, weight, rows=rows, bias=bias[0] if bias else None, category=category)
         result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
         return self._adapted(layer, x, result, scope) if self.adapts(layer) else result
 

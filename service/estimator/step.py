@@ -154,7 +154,10 @@ class Step:
         table, *bias = run.parameters(model.head.weights(), "")
         source = model.finish_hidden(run, hidden) if model.finish_hidden is not None else tape.alias(hidden)
         weight = run.parameter(model.embedding) if model.tied else table
-        logits = linear(tape, source, weight, numel, bias=bias[0] if bias else None, category=Category.LOGITS)
+        if model.head.ranks > 1:
+            logits = run.linear(model.head, source, "", category=Category.LOGITS)
+        else:
+            logits = linear(tape, source, weight, numel, bias=bias[0] if bias else None, category=Category.LOGITS)
         tape.free(source)
         return logits
 

@@ -1,25 +1,89 @@
-"""Which layouts have a term."""
+"""Which layouts have a term, and which framework can run the others."""
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.layout import Layout
+from service.estimator.layout import Layout, Sharding
+from service.estimator.parallel.local import FIELD, TRANSFORMERS, check_divisible
+from service.estimator.workload import TrainWorkload
+
+_PLANNED = frozenset(
+    {
+        "cohere",
+        "cohere2",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "glm",
+        "glm4",
+        "gpt_neox",
+        "granite",
+        "llama",
+        "ministral",
+        "mistral",
+        "nemotron",
+        "olmo",
+        "olmo2",
+        "phi",
+        "phi3",
+        "qwen2",
+        "qwen3",
+        "smollm3",
+        "starcoder2",
+    }
+)
+"""Dense families with a ``base_model_tp_plan`` in transformers 5.23."""
+_ONE_STAGE = {
+    "pipeline_parallel": "one stage: transformers does not train through a pipeline, framework megatron does",
+    "context_parallel": "1 in framework transformers; framework megatron splits sequences",
+    "expert_parallel": "1 in framework transformers; framework megatron spreads experts",
+    "virtual_pipeline_stages": "1 in framework transformers; framework megatron interleaves stages",
+}
 
 
 def check_layout(model: Architecture, layout: Layout) -> None:
-    """Raise for degrees that the model does not divide by, and for those that have no term."""
+    """Raise for degrees that the model does not divide by, and for those that have no term, of one replica."""
     heads = model.spec.num_attention_heads
     if heads % layout.tensor_parallel:
         divisors = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
         message = f"tensor_parallel {layout.tensor_parallel} does not divide {heads} attention heads; possible: {divisors}"
-        raise InvalidInputError(message, field="layout.tensor_parallel")
-    for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"):
+        raise InvalidInputError(message, field=FIELD)
+    if layout.tensor_parallel > 1:
+        raise NotModelledError(f"tensor_parallel {layout.tensor_parallel}", field=FIELD, modelled=["1"])
+    _check_one_stage(layout)
+    _check_sharding(layout)
+
+
+def check_training_layout(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+    """Raise for ranks that transformers cannot run or that have no term: data parallel times tensor parallel is modelled."""
+    _check_one_stage(layout)
+    _check_sharding(layout)
+    if layout.tensor_parallel == 1:
+        return
+    check_divisible(model, layout.tensor_parallel, TRANSFORMERS)
+    if layout.sequence_parallel:
+        what = "sequence_parallel of framework transformers, whose plans replicate the norms"
+        raise NotModelledError(what, field="layout.sequence_parallel", modelled=["false", "framework megatron"])
+    if model.family not in _PLANNED or model.tied:
+        what = f"tensor_parallel of {model.family}" + (" with a tied head" if model.tied else "")
+        modelled = ["untied dense families with a base_model_tp_plan", "framework megatron"]
+        raise NotModelledError(what, field=FIELD, modelled=modelled)
+    if workload.lora is not None:
+        raise NotModelledError("adapters on layers that ranks share", field=FIELD, modelled=["method full"])
+    if layout.data_parallel > 1 and layout.sharding is not Sharding.FSDP2:
+        what = f"sharding {layout.sharding.value!r} beside tensor_parallel"
+        raise NotModelledError(what, field="layout.sharding", modelled=["fsdp2", "megatron with framework megatron"])
+
+
+def _check_one_stage(layout: Layout) -> None:
+    for name, instead in _ONE_STAGE.items():
         if getattr(layout, name) > 1:
-            raise NotModelledError(f"{name} {getattr(layout, name)}", field=f"layout.{name}", modelled=["1"])
-    if layout.virtual_pipeline_stages > 1:
-        raise NotModelledError("virtual_pipeline_stages", field="layout.virtual_pipeline_stages", modelled=["1"])
+            raise NotModelledError(f"{name} {getattr(layout, name)}", field=f"layout.{name}", modelled=[instead])
     if layout.expert_tensor_parallel not in {None, layout.tensor_parallel}:
         what = f"expert_tensor_parallel {layout.expert_tensor_parallel}"
         raise NotModelledError(what, field="layout.expert_tensor_parallel", modelled=[str(layout.tensor_parallel)])
+
+
+def _check_sharding(layout: Layout) -> None:
     if layout.shard_embeddings_separately:
         field = "layout.shard_embeddings_separately"
         raise NotModelledError("shard_embeddings_separately true", field=field, modelled=["shard_embeddings_separately false"])

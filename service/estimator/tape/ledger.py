@@ -118,8 +118,9 @@ class Ledger:
         self.remove(storage.category, storage.size)
         self.store_gradients(gradient_elements)
 
-    def store_gradients(self, elements: int) -> None:
-        """Count so many elements of stored gradients, whatever one of them costs."""
+    def store_gradients(self, elements: int, *, new: bool = False) -> None:
+        """Count so many elements of stored gradients, whatever one of them costs; ``new`` ones are allocated now."""
+        self._rising = self._rising or new
         self.live[Category.GRADIENTS] = sizes.add(self.live.get(Category.GRADIENTS, sizes.ZERO), sizes.constant(elements))
 
     def mark(self) -> int:

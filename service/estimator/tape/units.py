@@ -21,6 +21,8 @@ class Gathering:
     gather_bytes: int
     reduce_bytes: int
     reshard: bool
+    alone: bool = False
+    """Whether there is a single rank: parameters are copied one by one, without a buffer that all of a unit is gathered in."""
 
 
 class Units:
@@ -37,8 +39,8 @@ class Units:
     def open_root(self, elements: int, block_elements: int) -> None:
         """Gather the root unit; its all-gather output gives way to the first block's."""
         self._root.append(self._gathered(elements))
-        self.tape.release(self._gathered(elements))
-        self._outputs.append(self._gathered(block_elements))
+        self.tape.release(self._buffer(elements))
+        self._outputs.append(self._buffer(block_elements))
         self.tape.collected = []
 
     def close_root(self, elements: int, trained: int) -> None:
@@ -60,7 +62,7 @@ class Units:
         tape = self.tape
         weights: list[Storage] = []
         tape.hook(lambda: self._after_backward(weights, elements, trained))
-        output = self._gathered(elements)
+        output = self._buffer(elements)
         weights.append(self._gathered(elements))
         self._release(self._outputs)
         self._outputs.append(output)
@@ -76,7 +78,7 @@ class Units:
         if self.how.reshard:
             weights.append(self._gathered(elements))
             self._release(self._outputs)
-            self._outputs.append(self._gathered(elements))
+            self._outputs.append(self._buffer(elements))
 
     def _after_backward(self, weights: list[Storage], elements: int, trained: int) -> None:
         self._release(weights)
@@ -90,7 +92,10 @@ class Units:
         collected, self.tape.collected = self.tape.collected or [], []
         self.tape.release(*collected)
         if not self.tape.accumulating:
-            self.tape.ledger.store_gradients(trained)
+            self.tape.ledger.store_gradients(trained, new=True)
+
+    def _buffer(self, elements: int) -> Storage:
+        return self._gathered(0 if self.how.alone else elements)
 
     def _gathered(self, elements: int) -> Storage:
         return self.tape.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * self.how.gather_bytes))
