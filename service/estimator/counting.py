@@ -11,7 +11,7 @@ from service.estimator.modules.weights import Weight
 class ParameterCounts:
     """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table.
 
-    ``num_tensors`` and ``largest_tensor`` are over all parameter tensors, ``largest_block`` over the kinds of blocks;
+    ``tensors`` are all parameter tensors with how often each occurs, ``largest_block`` is over the kinds of blocks;
     ``outside_blocks`` is embedding, final norm and head.
     """
 
@@ -20,7 +20,7 @@ class ParameterCounts:
     embedding: int
     by_module: Mapping[str, int]
     num_tensors: int
-    largest_tensor: int
+    tensors: tuple[tuple[Weight, int], ...]
     largest_block: int
     outside_blocks: int
 
@@ -42,7 +42,7 @@ def count_parameters(
         embedding=embedding.numel,
         by_module=by_module,
         num_tensors=sum(times for _, times in weights),
-        largest_tensor=max(weight.numel for weight, _ in weights),
+        tensors=weights,
         largest_block=max(size for size, _ in block_sizes),
         outside_blocks=total - sum(size * times for size, times in block_sizes),
     )

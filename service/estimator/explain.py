@@ -3,7 +3,7 @@
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment
-from service.estimator.optimizers import StepTemporaries, optimizer_named
+from service.estimator.optimizers.table import optimizer_named
 from service.estimator.result import Basis, Component
 from service.estimator.states import Shards, TrainedParameters
 from service.estimator.units import format_count
@@ -36,7 +36,7 @@ def training_components(
     model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, moment: Moment
 ) -> list[Component]:
     """Return the components of a training moment."""
-    formulas = _Formulas(model, workload, layout, trained, steps=moment.name == "optimizer_step")
+    formulas = _Formulas(model, workload, layout, trained, moment)
     return [Component(name, bytes_, *formulas.of(name)) for name, bytes_ in ordered(moment.parts)]
 
 
@@ -44,17 +44,18 @@ class _Formulas:
     """The formulas of one question, in numbers."""
 
     def __init__(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, *, steps: bool
+        self, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, moment: Moment
     ) -> None:
-        self.steps = steps
+        self.steps, self.parts = moment.name == "optimizer_step", moment.parts
         self.model, self.workload, self.layout = model, workload, layout
         self.trained, self.shards = trained, Shards.of(layout)
         self.precision = workload.precision
 
     def of(self, name: str) -> tuple[Basis, str, str]:
         """Return basis, formula and source of a component."""
-        if name == "temporaries" and self.steps:
-            return Basis.EXACT, self._step(), "torch.optim 2.13, counted on traces"
+        if name == "optimizer_states" or (name == "temporaries" and self.steps):
+            source = optimizer_named(self.workload.optimizer).source
+            return Basis.EXACT, self._optimizer() if name == "optimizer_states" else self._step(), source
         if name in {"activations", "logits", "temporaries"}:
             return Basis.EXACT, self._tokens(name), _TRACED
         exact = {
@@ -62,7 +63,6 @@ class _Formulas:
             "adapters": self._adapters,
             "master_weights": self._masters,
             "gradients": self._gradients,
-            "optimizer_states": self._optimizer,
         }
         if name in exact:
             return Basis.EXACT, exact[name](), _ADAPTERS if name == "adapters" else _ZERO
@@ -88,19 +88,16 @@ class _Formulas:
         return "up to " + _per_rank(f"{format_count(self.trained.trained)} params x {width} B", self.shards.gradients)
 
     def _optimizer(self) -> str:
+        optimizer, count = optimizer_named(self.workload.optimizer), format_count(self.trained.trained)
+        if optimizer.num_states is None:
+            each = self.parts["optimizer_states"] * self.shards.optimizer / self.trained.trained
+            return _per_rank(f"{optimizer.name} states of {count} params, {each:.3f} B each", self.shards.optimizer)
         width = self.trained.optimizer_dtype.bytes_per_element
-        return _per_rank(
-            f"{self.workload.optimizer} states of {format_count(self.trained.trained)} params x {width} B each",
-            self.shards.optimizer,
-        )
+        states = f"{optimizer.name}: {optimizer.num_states} states of {count} params x {width} B each"
+        return _per_rank(states, self.shards.optimizer)
 
     def _step(self) -> str:
-        width = self.trained.optimizer_dtype.bytes_per_element
-        if optimizer_named(self.workload.optimizer).temporaries is StepTemporaries.TWO_OF_LARGEST:
-            return _per_rank(f"2 x {format_count(self.trained.largest_trained)} params x {width} B", self.shards.optimizer)
-        return _per_rank(
-            f"square roots of {format_count(self.trained.trained)} second moments x {width} B", self.shards.optimizer
-        )
+        return optimizer_named(self.workload.optimizer).step_formula
 
     def _tokens(self, name: str) -> str:
         workload = self.workload

@@ -1,11 +1,15 @@
 """Weights, gradients, master copies and optimizer states of one rank (ZeRO, arXiv:1910.02054, section 5)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
-from service.estimator.optimizers import STEP_COUNT_BYTES, Optimizer, StepTemporaries, optimizer_named
+from service.estimator.layout import Layout, Sharding
+from service.estimator.modules.weights import Weight
+from service.estimator.optimizers.rules import PAGED_ELEMENTS
+from service.estimator.optimizers.table import STEP_COUNT_BYTES, Optimizer, optimizer_named
+from service.estimator.optimizers.tensors import TrainedTensor, flattened, row_elements, split_rows, tensors_of
 from service.estimator.precision import Precision
 from service.estimator.units import ceil_div
 from service.estimator.workload import Lora, Method, TrainWorkload
@@ -15,12 +19,11 @@ OPTIMIZER_STAGE, GRADIENT_STAGE, PARAMETER_STAGE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedParameters:
-    """How many parameters are trained and how many only read, in which formats."""
+    """How many parameters are trained and how many only read, in which formats; ``weights`` are the trained tensors."""
 
     frozen: int
     trained: int
-    num_trained_tensors: int
-    largest_trained: int
+    weights: tuple[tuple[Weight, int], ...]
     precision: Precision
     trained_dtype: DType
     optimizer_dtype: DType
@@ -59,6 +62,8 @@ class TrainStates:
     persistent_main_gradients: int
     step_main_gradients: int
     step_temporaries: int
+    managed_states: int = 0
+    """Optimizer states in managed memory (paged optimizers), which the allocator does not count."""
 
     @property
     def resident(self) -> int:
@@ -74,42 +79,57 @@ class TrainStates:
 
 
 def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedParameters:
-    """Return what the method trains: everything, or the adapters alone."""
+    """Return what the method trains: everything that is not frozen, or the adapters alone."""
     precision, counts = workload.precision, model.parameter_counts()
-    if workload.lora is None:
-        return TrainedParameters(
-            frozen=0,
-            trained=counts.total,
-            num_trained_tensors=counts.num_tensors,
-            largest_trained=counts.largest_tensor,
-            precision=precision,
-            trained_dtype=precision.param_dtype,
-            optimizer_dtype=precision.optimizer_dtype,
-            grad_dtype=precision.grad_dtype,
-        )
     lora = workload.lora
-    sizes = adapter_sizes(model, lora)
+    if lora is not None:
+        adapters = tuple(adapter_weights(model, lora))
+        return TrainedParameters(
+            frozen=counts.total,
+            trained=sum(weight.numel * count for weight, count in adapters),
+            weights=adapters,
+            precision=precision,
+            trained_dtype=lora.dtype,
+            optimizer_dtype=lora.dtype,
+            grad_dtype=lora.dtype,
+        )
+    frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
     return TrainedParameters(
-        frozen=counts.total,
-        trained=sum(size * count for size, count in sizes),
-        num_trained_tensors=sum(count for _, count in sizes),
-        largest_trained=max(size for size, _ in sizes),
+        frozen=frozen,
+        trained=counts.total - frozen,
+        weights=tuple(pair for pair in counts.tensors if pair[0].kind not in workload.frozen)
+        if workload.frozen
+        else counts.tensors,
         precision=precision,
-        trained_dtype=lora.dtype,
-        optimizer_dtype=lora.dtype,
-        grad_dtype=lora.dtype,
+        trained_dtype=precision.param_dtype,
+        optimizer_dtype=precision.optimizer_dtype,
+        grad_dtype=precision.grad_dtype,
     )
 
 
-def adapter_sizes(model: Architecture, lora: Lora) -> list[tuple[int, int]]:
-    """Return (elements, count) of every adapter tensor: A is rank x in, B is out x rank."""
+def adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weight, int]]:
+    """Yield every adapter tensor with how often it occurs: A is rank x in, B is out x rank."""
     inner = [(layer, count) for block, count in model.blocks for layer in block.linears()]
-    return [
-        (lora.rank * features, count)
-        for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears))
-        if lora.targets is None or layer.target in lora.targets
-        for features in (layer.in_features, layer.out_features)
-    ]
+    for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears)):
+        if lora.targets is None or layer.target in lora.targets:
+            yield Weight(f"{layer.name}.lora_A", "adapter", (lora.rank, layer.in_features)), count
+            yield Weight(f"{layer.name}.lora_B", "adapter", (layer.out_features, lora.rank)), count
+
+
+def local_elements(trained: TrainedParameters, layout: Layout, shards: int) -> int:
+    """Return how many trained elements the rank with the most holds: FSDP2 splits each tensor, ZeRO their joint buffer."""
+    if shards > 1 and layout.sharding is Sharding.FSDP2:
+        return row_elements(trained.weights, shards)
+    return ceil_div(trained.trained, shards)
+
+
+def local_tensors(trained: TrainedParameters, layout: Layout, shards: int) -> tuple[TrainedTensor, ...]:
+    """Return the tensors that one rank's optimizer steps, by shape."""
+    if shards == 1:
+        return tensors_of(trained.weights)
+    if layout.sharding is Sharding.FSDP2:
+        return split_rows(tensors_of(trained.weights), shards)
+    return flattened(trained.trained, shards)
 
 
 def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedParameters, layout: Layout) -> TrainStates:
@@ -118,40 +138,47 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     precision, full = workload.precision, workload.method is Method.FULL
     optimizer = optimizer_named(workload.optimizer)
     width = trained.trained_dtype.bytes_per_element
+    stepped, stored = (local_elements(trained, layout, count) for count in (shards.optimizer, shards.gradients))
     main = precision.main_grad_bytes_per_param if full else 0
-    main_shards = shards.gradients if precision.main_grad_persistent else shards.optimizer
-    main_bytes = ceil_div(trained.trained * main, main_shards)
-    frozen_bytes = trained.frozen * precision.param_dtype.bytes_per_element
-    gradients = ceil_div(trained.trained * trained.grad_dtype.bytes_per_element, shards.gradients)
+    main_bytes = main * (stored if precision.main_grad_persistent else stepped)
+    frozen_bytes = ceil_div(trained.frozen * precision.param_dtype.bytes_per_element, shards.weights)
+    trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
+    gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
     in_main_buffer = full and precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
+    states, temporaries, managed = _optimizer_bytes(trained, optimizer, layout, stepped)
     return TrainStates(
-        weights=ceil_div(frozen_bytes + (trained.trained * width if full else 0), shards.weights),
-        adapters=0 if full else ceil_div(trained.trained * width, shards.weights),
+        weights=frozen_bytes + (trained_bytes if full else 0),
+        adapters=0 if full else trained_bytes,
         buffers=model.buffer_bytes_in(precision.param_dtype),
-        master_weights=_master_bytes(trained, shards) if full else 0,
-        optimizer_states=_optimizer_bytes(trained, optimizer, shards),
+        master_weights=stepped * precision.master_dtype.bytes_per_element if full and precision.master_dtype else 0,
+        optimizer_states=states,
         gradients=0 if in_main_buffer else gradients,
         persistent_main_gradients=gradients if in_main_buffer else main_bytes * precision.main_grad_persistent,
         step_main_gradients=main_bytes * (not precision.main_grad_persistent),
-        step_temporaries=_step_temporaries(trained, optimizer, shards),
+        step_temporaries=0 if workload.optimizer_in_backward else temporaries,
+        managed_states=managed,
     )
 
 
-def _master_bytes(trained: TrainedParameters, shards: Shards) -> int:
-    dtype = trained.precision.master_dtype
-    return ceil_div(trained.trained * dtype.bytes_per_element, shards.optimizer) if dtype is not None else 0
-
-
-def _optimizer_bytes(trained: TrainedParameters, optimizer: Optimizer, shards: Shards) -> int:
-    states = ceil_div(trained.trained * optimizer.num_states * trained.optimizer_dtype.bytes_per_element, shards.optimizer)
-    counts = STEP_COUNT_BYTES * trained.num_trained_tensors if optimizer.step_counts_on_device else 0
-    return states + counts
-
-
-def _step_temporaries(trained: TrainedParameters, optimizer: Optimizer, shards: Shards) -> int:
+def _optimizer_bytes(trained: TrainedParameters, optimizer: Optimizer, layout: Layout, stepped: int) -> tuple[int, int, int]:
+    """Return the bytes of the states, of the step's temporaries, and of states in managed memory."""
     width = trained.optimizer_dtype.bytes_per_element
-    if optimizer.temporaries is StepTemporaries.ONE_OF_ALL:
-        return ceil_div(trained.trained * width, shards.optimizer)
-    if optimizer.temporaries is StepTemporaries.TWO_OF_LARGEST:
-        return 2 * ceil_div(trained.largest_trained * width, shards.optimizer)
-    return 0
+    counts = STEP_COUNT_BYTES * sum(count for _, count in trained.weights) if optimizer.step_counts_on_device else 0
+    if optimizer.per_element_temporaries is not None and optimizer.num_states is not None:
+        return stepped * optimizer.num_states * width + counts, stepped * optimizer.per_element_temporaries * width, 0
+    tensors = local_tensors(trained, layout, Shards.of(layout).optimizer)
+    return optimizer.state_bytes(tensors, width) + counts, optimizer.step(tensors, width), _managed_bytes(optimizer, tensors)
+
+
+def _managed_bytes(optimizer: Optimizer, tensors: tuple[TrainedTensor, ...]) -> int:
+    large = sum(tensor.numel * tensor.count for tensor in tensors if tensor.numel >= PAGED_ELEMENTS)
+    return optimizer.host_bytes_per_element * large
+
+
+def saved_states(trained: TrainedParameters, optimizer: Optimizer) -> int:
+    """Return the bytes of the whole job's optimizer states on disk, wherever they live in memory."""
+    width = trained.optimizer_dtype.bytes_per_element
+    if optimizer.num_states is not None:
+        return trained.trained * optimizer.num_states * width
+    tensors = tensors_of(trained.weights)
+    return optimizer.state_bytes(tensors, width) + _managed_bytes(optimizer, tensors)

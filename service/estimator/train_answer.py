@@ -9,9 +9,9 @@ from service.estimator.explain import training_components
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.moments import corrected
-from service.estimator.optimizers import optimizer_named
+from service.estimator.optimizers.table import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
-from service.estimator.states import TrainedParameters
+from service.estimator.states import TrainedParameters, saved_states
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.timeline import Timeline
 from service.estimator.workload import TrainWorkload
@@ -43,9 +43,9 @@ def _checkpoint(workload: TrainWorkload, trained: TrainedParameters) -> Checkpoi
     """Return what a checkpoint of the whole job holds: the trained weights, the optimizer's states and master copies."""
     precision = workload.precision
     master = precision.master_dtype.bytes_per_element if precision.master_dtype is not None and workload.lora is None else 0
-    states = optimizer_named(workload.optimizer).num_states * trained.optimizer_dtype.bytes_per_element
     return CheckpointBytes(
-        weights=trained.trained * trained.trained_dtype.bytes_per_element, optimizer=trained.trained * (states + master)
+        weights=trained.trained * trained.trained_dtype.bytes_per_element,
+        optimizer=saved_states(trained, optimizer_named(workload.optimizer)) + trained.trained * master,
     )
 
 

@@ -5,9 +5,10 @@ from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
-from service.estimator.optimizers import optimizer_named
+from service.estimator.optimizers.table import optimizer_named
+from service.estimator.states import Shards
 from service.estimator.support.adapters import check_adapters
-from service.estimator.support.layouts import check_layout
+from service.estimator.support.layouts import check_training_layout
 from service.estimator.support.model_limits import check_attention, check_sequence
 from service.estimator.support.words import only
 from service.estimator.workload import Checkpointing, Framework, Loss, Method, Offload, TrainWorkload
@@ -44,14 +45,21 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
     only(workload.loss, "workload.loss", (Loss.FULL_LOGITS,))
     only(workload.activation_checkpointing, "workload.activation_checkpointing", (Checkpointing.NONE, Checkpointing.FULL))
     _check_unmodelled_words(workload)
-    optimizer_named(workload.optimizer)
+    _check_optimizer(workload, layout)
     if workload.offload != Offload():
         raise NotModelledError("offload", field="workload.offload", modelled=["none"])
     check_adapters(model, workload)
     check_sequence(model, workload.sequence_length)
     check_attention(model, workload.attention)
     _check_precision(model, workload, layout)
-    check_layout(model, layout)
+    check_training_layout(model, workload, layout)
+
+
+def _check_optimizer(workload: TrainWorkload, layout: Layout) -> None:
+    optimizer = optimizer_named(workload.optimizer)
+    if optimizer.whole_tensors and Shards.of(layout).optimizer > 1:
+        what = f"{optimizer.name}, whose step works on whole matrices, with sharded states"
+        raise NotModelledError(what, field="workload.optimizer", modelled=["zero_stage 0"])
 
 
 def _check_unmodelled_words(workload: TrainWorkload) -> None:

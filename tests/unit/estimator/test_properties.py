@@ -218,14 +218,14 @@ def test_more_shards_never_need_more_states(model: Architecture, data: st.DataOb
 
 @given(models(), st.data(), st.integers(1, 100))
 def test_shards_add_up_to_the_whole(model: Architecture, data: st.DataObject, ranks: int) -> None:
-    """All shards together hold the whole, and at most a remainder of padding for each tensor list."""
+    """All shards together hold the whole, and at most the padding of an element per rank for each tensor list."""
     workload = data.draw(trainings(model))
     trained = trained_parameters(model, workload)
     whole = train_states(model, workload, trained, Layout())
     shard = train_states(model, workload, trained, a_sharded_layout(ranks))
 
     for name in ("weights", "adapters", "master_weights", "gradients", "persistent_main_gradients", "step_main_gradients"):
-        assert 0 <= getattr(shard, name) * ranks - getattr(whole, name) < ranks
+        assert 0 <= getattr(shard, name) * ranks - getattr(whole, name) < 2 * 4 * ranks
 
 
 @given(models(), st.data())

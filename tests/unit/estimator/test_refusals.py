@@ -55,7 +55,7 @@ def _refusal(
         ({"method": Method.PEFT, "peft": "ia3"}, "workload.method", "full, lora"),
         ({"loss": Loss.FUSED_LINEAR}, "workload.loss", "full_logits"),
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
-        ({"optimizer": "muon"}, "workload.optimizer", "adamw, adamw_fused"),
+        ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),
         ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload", "none"),
         ({"method": Method.LORA, "lora": Lora(variant="dora")}, "workload.lora.variant", "lora, rslora"),
     ],

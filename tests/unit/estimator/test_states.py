@@ -1,15 +1,16 @@
 """Weights, gradients, master copies and optimizer states: the policies by name, and how ZeRO spreads them."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from service.api.schemas.workload import OptimizerName
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout, Sharding
-from service.estimator.optimizers import KNOWN, MODELLED, optimizer_named
+from service.estimator.optimizers.table import MODELLED, optimizer_named
 from service.estimator.precision import POLICIES, Precision
-from service.estimator.states import TrainStates, adapter_sizes, train_states, trained_parameters
+from service.estimator.states import TrainStates, adapter_weights, train_states, trained_parameters
 from service.estimator.workload import Lora, Method, TrainWorkload
 from tests.builders import a_gpt2, a_model, a_sharded_layout, a_training
 
@@ -95,7 +96,7 @@ def test_persistent_main_gradients_are_spread_with_the_gradients() -> None:
     [
         ("adamw", 2, _N, 0),
         ("adamw_fused", 2, 0, _MODEL.parameter_counts().num_tensors),
-        ("adamw_loop", 2, 2 * _MODEL.parameter_counts().largest_tensor, 0),
+        ("adamw_loop", 2, 2 * max(weight.numel for weight, _ in _MODEL.weights()), 0),
         ("sgd", 0, 0, 0),
         ("sgd_momentum", 1, 0, 0),
     ],
@@ -110,11 +111,16 @@ def test_an_optimizer_keeps_its_states_and_needs_its_temporaries(
     assert states.step_temporaries == 4 * temporaries
 
 
-@pytest.mark.parametrize("name", sorted(set(KNOWN) - set(MODELLED)))
-def test_an_optimizer_without_a_term_is_refused(name: str) -> None:
-    """Every name of the contract is known, and what is not modelled says what is."""
+def test_every_optimizer_of_the_contract_has_a_term() -> None:
+    """The request's names are those of the table, and there are at least fourteen."""
+    assert set(get_args(OptimizerName)) == set(MODELLED)
+    assert len(MODELLED) >= 14
+
+
+def test_an_optimizer_without_a_term_is_refused() -> None:
+    """What is not modelled says what is."""
     with pytest.raises(NotModelledError, match="adamw_fused") as refusal:
-        optimizer_named(name)
+        optimizer_named("shampoo")
 
     assert refusal.value.field == "workload.optimizer"
 
@@ -126,15 +132,19 @@ def test_adapters_are_low_rank_pairs_on_every_linear_layer() -> None:
     trained = trained_parameters(_MODEL, _lora())
 
     assert trained.trained == 4 * per_layer
-    assert trained.num_trained_tensors == 4 * 7 * 2
-    assert trained.largest_trained == 4 * 160
+    assert sum(count for _, count in trained.weights) == 4 * 7 * 2
 
 
 def test_adapters_on_named_layers_alone() -> None:
     """Naming targets leaves all other layers without an adapter."""
-    sizes = adapter_sizes(_MODEL, Lora(rank=4, targets=("q_proj", "v_proj")))
+    adapters = adapter_weights(_MODEL, Lora(rank=4, targets=("q_proj", "v_proj")))
 
-    assert sizes == [(4 * 64, 4), (4 * 64, 4), (4 * 64, 4), (4 * 32, 4)]
+    assert [(weight.shape, count) for weight, count in adapters] == [
+        ((4, 64), 4),
+        ((64, 4), 4),
+        ((4, 64), 4),
+        ((32, 4), 4),
+    ]
 
 
 def test_lora_trains_fp32_adapters_on_a_frozen_base() -> None:
