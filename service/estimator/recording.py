@@ -22,6 +22,7 @@ from service.estimator.tape.norms import (
 )
 from service.estimator.tape.products import linear
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.units import Units
 from service.estimator.workload import Attention, Cache, Lora
 
 _SCALED_NORMS = {
@@ -98,11 +99,13 @@ class Recording:
         self.drops_prompt = False
         self.names: list[Storage] | None = None
         self.trains_all = trains_all
+        self.checkpointed = False
+        self.units: Units | None = None
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:
         """Return the tape's parameter of a weight; ``scope`` tells blocks of different kinds apart."""
-        name = scope + weight.name
+        name = self.tape.path + scope + weight.name
         if name not in self._parameters:
             self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self.trains_all)
         return self._parameters[name]
@@ -232,6 +235,7 @@ class Recording:
         return Value(stored, numel, part.dtype)
 
     def _adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
+        name = self.tape.path + name
         if name not in self._parameters:
             self._parameters[name] = Parameter(name, numel, dtype, trainable=True)
         return self._parameters[name]

@@ -1,11 +1,9 @@
 """Walks a model: embedding, layers, final norm, head and loss, and backward through all of them."""
 
-from collections.abc import Callable
-
 from service.estimator.architecture import Architecture, Embedded
-from service.estimator.block_module import BlockModule
 from service.estimator.dtypes import DType
 from service.estimator.recording import Recording
+from service.estimator.repeats import periods
 from service.estimator.tape.elementwise import add, chain, dropout, multiply_scalar
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.losses import plain_loss, shifted_loss
@@ -22,7 +20,8 @@ class Step:
     def __init__(self, model: Architecture, run: Recording, *, checkpointed: bool = False, units: Units | None = None) -> None:
         """Walk ``model`` on the tape of ``run``; ``units`` gather and reduce sharded parameters."""
         self.model, self.run, self.tape, self.units = model, run, run.tape, units
-        self.checkpointed = checkpointed
+        self.checkpointed = run.checkpointed = checkpointed
+        run.units = units
         self.tables: list[Storage] = []
         self.logits: Value | None = None
         self.passing: list[Storage] = []
@@ -44,7 +43,7 @@ class Step:
         retained = tape.alias(x) if count == 1 and embedded.named else None
         mark = tape.ledger.mark()
         for index, (members, times) in enumerate(model.runs()):
-            x = self._periods(members, times, f"{index}.", x)
+            x = periods(run, members, times, f"{index}.", x)
         if first is not None and retained is None:
             tape.revive(mark, first)
         y = run.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
@@ -98,55 +97,6 @@ class Step:
             elif run.masked(window):
                 size = extent.mask(1) if run.padded else extent.shared_mask(1)
                 self.masks.append(tape.allocate(Category.ACTIVATIONS, size))
-
-    def _periods(self, members: tuple[tuple[BlockModule, int], ...], times: int, scope: str, x: Value) -> Value:
-        """Record periods of layers of several kinds; the first and the last one apart for the reasons that blocks have."""
-        if len(members) == 1:
-            ((block, count),) = members
-            return self._repeated(block, count * times, scope, x)
-
-        def period(name: str) -> Callable[[Value], Value]:
-            def run_members(value: Value) -> Value:
-                for index, (block, count) in enumerate(members):
-                    value = self._repeated(block, count, f"{scope}{name}{index}.", value)
-                return value
-
-            return run_members
-
-        for part, count in enumerate(self._apart(times, x)):
-            x = self.tape.repeat(count, period(f"{part}."), x)
-        return x
-
-    def _repeated(self, block: BlockModule, times: int, scope: str, x: Value) -> Value:
-        """Record equal blocks as one; those that differ in what they keep are recorded apart, with weights of their own.
-
-        The first one keeps less when its input has no gradient; with sharded units nothing is reduced before the last one.
-        """
-        for part, count in enumerate(self._apart(times, x)):
-            x = self.tape.repeat(count, self._runner(block, f"{scope}{part}."), x)
-        return x
-
-    def _apart(self, times: int, x: Value) -> list[int]:
-        leaf = self.run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
-        follows_another = self.units is not None  # and its gathered output gives way to that of a first one of these
-        apart_first = times > 1 and self.tape.records and (leaf or follows_another or not x.requires_grad)
-        apart_last = times - apart_first > 1 and self.units is not None
-        return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
-
-    def _runner(self, block: BlockModule, scope: str) -> Callable[[Value], Value]:
-        tape, units = self.tape, self.units
-
-        def run_block(x: Value) -> Value:
-            return block.record(self.run, x, scope)
-
-        def run_checkpointed(x: Value) -> Value:
-            return tape.checkpoint(run_block, x)
-
-        runner = run_checkpointed if self.checkpointed else run_block
-        if units is None:
-            return runner
-        elements, trained = self.run.elements_of(block.weights(), block.linears())
-        return lambda x: units.run(runner, x, elements=elements, trained=trained)
 
     def logits_of(self, hidden: Value, numel: Size) -> Value:
         """Record the head; ``hidden`` stays with the caller. The table is the embedding's when they are tied."""
