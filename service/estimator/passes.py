@@ -7,6 +7,7 @@ from service.estimator.dtypes import DType
 from service.estimator.recording import Extent, Recording
 from service.estimator.step import Step
 from service.estimator.tape import sizes
+from service.estimator.tape.events import Events, LoggingTape
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Point, Section
 from service.estimator.tape.products import end_autocast, integers
@@ -47,6 +48,18 @@ def _kernel(model: Architecture, asked: Attention) -> Attention:
 def record_training(model: Architecture, how: TrainingPass) -> Highs:
     """Return the highest points of forward, loss and backward of one micro batch."""
     tape = Tape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
+    _run_training(tape, model, how)
+    return tape.ledger.highest()
+
+
+def log_training(model: Architecture, how: TrainingPass) -> Events:
+    """Return the allocations and releases of forward, loss and backward of one micro batch, in order."""
+    tape = LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
+    _run_training(tape, model, how)
+    return tape.events()
+
+
+def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     run = Recording(
         tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
     )
@@ -63,7 +76,6 @@ def record_training(model: Architecture, how: TrainingPass) -> Highs:
     if units is not None:
         units.end_forward()
     step.backward(loss)
-    return tape.ledger.highest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

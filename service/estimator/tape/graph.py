@@ -41,6 +41,7 @@ class Tape:
         self.nodes: list[Node | Hook | Segment] = []
         self.copies: dict[str, tuple[Value, int]] = {}
         self.times = 1
+        self.path = ""
         self._num_saved = 0
         self._stop_after: int | None = None
         self.collected: list[Storage] | None = None
@@ -182,7 +183,15 @@ class Tape:
         elif self.accumulating:
             self.release(grad)
         else:
-            self.ledger.convert(grad, parameter.numel)
+            self.keep_gradient(grad, parameter)
+
+    def keep_gradient(self, grad: Storage, parameter: Parameter) -> None:
+        """Turn a storage into the gradient of a parameter, which stays."""
+        self.ledger.convert(grad, parameter.numel)
+
+    def keep_gradient_shard(self, elements: int) -> None:
+        """Keep this rank's share of so many elements of reduced gradients."""
+        self.ledger.store_gradients(elements, new=True)
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         """Run ``count`` equal blocks in a row, recording one; a block frees its input at its end."""
@@ -253,14 +262,16 @@ class Tape:
         """Run a block whose tensors are computed again in backward (non-reentrant); only its input is kept."""
         if not self.records:
             return block(x)
-        kept = self.alias(x)
+        kept, path = self.alias(x), self.path
         self._num_saved = 0
         self.mode = Mode.DISCARDING
         y = block(x)
         num_saved, self.mode = self._num_saved, Mode.RECORDING
 
         def backward(grad: Storage) -> None:
+            outer, self.path = self.path, path
             self._recompute(block, kept, grad, num_saved)
+            self.path = outer
 
         node = Node([kept.storage] if kept.storage is not None else [], backward, consumes=True)
         self.nodes.append(node)

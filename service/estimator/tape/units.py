@@ -92,7 +92,7 @@ class Units:
         collected, self.tape.collected = self.tape.collected or [], []
         self.tape.release(*collected)
         if not self.tape.accumulating:
-            self.tape.ledger.store_gradients(trained, new=True)
+            self.tape.keep_gradient_shard(trained)
 
     def _buffer(self, elements: int) -> Storage:
         return self._gathered(0 if self.how.alone else elements)
