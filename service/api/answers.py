@@ -132,7 +132,8 @@ def _throughput(throughput: Throughput | None) -> ThroughputAnswer | None:
         tokens_per_second=_finite(throughput.tokens_per_second),
         tokens_per_second_per_gpu=_finite(throughput.tokens_per_second_per_gpu),
         mfu=_finite(throughput.mfu),
-        hours_for_tokens=None,
+        hours_for_tokens=None if throughput.hours_for_tokens is None else _finite(throughput.hours_for_tokens),
+        prefill_time_s=None if throughput.prefill_time_s is None else _finite(throughput.prefill_time_s),
         basis=throughput.basis,
     )
 

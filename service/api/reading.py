@@ -95,6 +95,7 @@ _LAYOUT_AS_SAID = (
     "virtual_pipeline_stages",
     "shard_embeddings_separately",
     "shard_size",
+    "network_bytes_per_second",
 )
 
 

@@ -93,7 +93,7 @@ def _lines(answer: Document) -> Iterator[str]:
         yield f"cache: {serving['kv_bytes_per_token']:,} bytes per token, {show_bytes(serving['kv_cache_bytes'])} in all"
     if (throughput := answer["throughput"]) is not None:
         speed = f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} tokens/s"
-        yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']} bound)"
+        yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']})"
     if (files := answer["checkpoint_bytes"]) is not None:
         yield f"a checkpoint takes {show_bytes(files['total'])}, of which weights {show_bytes(files['weights'])}"
     if answer["calibration"] is not None:

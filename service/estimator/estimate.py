@@ -9,6 +9,7 @@ from service.estimator.layout import Layout
 from service.estimator.parallel.local import TRANSFORMERS, SplitPlan, local_architecture
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
 from service.estimator.result import Detail, Estimate
+from service.estimator.speed.throughput import WorkCache
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.timeline import train_timeline
@@ -24,6 +25,7 @@ class PlanCache:
     def __init__(self, capacity: int = MAX_PLANS) -> None:
         """Keep at most ``capacity`` recordings."""
         self._capacity = capacity
+        self.works = WorkCache(capacity)
         self._plans: dict[object, Highs] = {}
         self._shares: dict[object, Architecture] = {}
 

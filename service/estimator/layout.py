@@ -37,6 +37,8 @@ class Layout:
     shard_embeddings_separately: bool = False
     shard_size: int | None = None
     """Ranks that share one copy of the states (hybrid sharding); None is all of them."""
+    network_bytes_per_second: int | None = None
+    """What one node's network carries in one direction; None is what such nodes usually have."""
     host_memory_bytes: int | None = None
     """Memory of one node, which offloaded states and pinned buffers must fit in; None is not checked."""
 

@@ -92,6 +92,8 @@ class Throughput:
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
+    hours_for_tokens: float | None = None
+    prefill_time_s: float | None = None
     basis: str = "analytic"
 
 

@@ -1,6 +1,6 @@
 """Does it fit: the estimate, the verdict, what the rules of thumb would have said, and what would help."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.device import Device
 from service.estimator.layout import Layout
@@ -28,6 +28,7 @@ class FitReport:
 def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
     """Return the answer for one workload in one layout; raises EstimatorError for what cannot run or has no term yet."""
     estimate = subject.evaluate(workload, layout)
+    estimate = replace(estimate, throughput=subject.throughput(workload, layout, estimate))
     judgement = judge(estimate, subject.device)
     fits = judgement.verdict is Verdict.FITS
     return FitReport(

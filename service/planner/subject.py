@@ -1,14 +1,15 @@
 """What a plan is about: a model on a kind of GPU, and how to ask what it needs there."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.layout import Layout
-from service.estimator.result import Estimate
+from service.estimator.result import Estimate, Throughput
+from service.estimator.speed.throughput import WorkCache, throughput_of
 from service.estimator.workload import Workload
 
 Evaluate = Callable[[Workload, Layout], Estimate]
@@ -22,6 +23,11 @@ class Subject:
     architecture: Architecture
     device: Device
     evaluate: Evaluate
+    works: WorkCache = field(default_factory=WorkCache)
+
+    def throughput(self, workload: Workload, layout: Layout, estimate: Estimate) -> Throughput | None:
+        """Return how long a step takes; None where nobody told the GPU's rates."""
+        return throughput_of(self.architecture, workload, layout, self.device, estimate, self.works)
 
 
 def make_subject(
@@ -38,4 +44,4 @@ def make_subject(
         corrections = corrections_for(workload, layout)
         return estimate(architecture, workload, layout=layout, device=device, corrections=corrections, plans=recordings)
 
-    return Subject(architecture=architecture, device=device, evaluate=evaluate)
+    return Subject(architecture=architecture, device=device, evaluate=evaluate, works=recordings.works)

@@ -126,13 +126,14 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):
-    """Bounds from arithmetic and bandwidth."""
+    """How long one optimizer step takes, or one decode step with the full cache, at rates that such GPUs were seen to reach."""
 
     step_time_s: float
     tokens_per_second: float
     tokens_per_second_per_gpu: float
     mfu: float
-    hours_for_tokens: float | None
+    hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
+    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds until the prompts are read.")]
     basis: str
 
 

@@ -187,6 +187,10 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     shard_size: Annotated[
         Degree | UnsetType, Meta(description="Ranks that share one copy of the states (hybrid sharding); default all.")
     ] = UNSET
+    network_bytes_per_second: Annotated[
+        Annotated[int, Meta(ge=1, le=2**53)] | UnsetType,
+        Meta(description="What one node's network carries in one direction; it decides time, not memory."),
+    ] = UNSET
     host_memory_bytes: Annotated[
         Memory | UnsetType, Meta(description="Memory of one node, which offloaded states must fit in.")
     ] = UNSET

@@ -31,7 +31,6 @@ _ABSENT = (
     "image_tokens",
     "audio_frames",
     "selective_every",
-    "num_tokens",
 )
 
 

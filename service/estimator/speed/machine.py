@@ -1,0 +1,37 @@
+"""One GPU of a layout as the clock sees it."""
+
+from dataclasses import dataclass
+
+from service.estimator.device import Device
+from service.estimator.dtypes import DType
+from service.estimator.layout import Layout
+from service.estimator.speed.links import Links
+from service.estimator.speed.rates import MEMORY_SHARE, Rates, rates_of
+
+KERNEL_S = 2e-6
+"""Start and end of a kernel inside of a replayed graph."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Peak FLOP/s in the dtype that is multiplied, bytes per second that streaming reaches, shares of the peaks, links."""
+
+    flops: float
+    memory: float
+    rates: Rates
+    links: Links
+    kernel_s: float = KERNEL_S
+
+    @classmethod
+    def of(cls, device: Device, layout: Layout, dtype: DType) -> "Machine | None":
+        """Return the machine; None when nobody told its rates."""
+        known = [name for name in (dtype.value, DType.FP16.value, DType.FP32.value) if name in device.peak_flops]
+        if not known or device.bandwidth_bytes_per_second is None:
+            return None
+        rates = rates_of(device.name)
+        return cls(
+            flops=device.peak_flops[known[0]],
+            memory=device.bandwidth_bytes_per_second * MEMORY_SHARE,
+            rates=rates,
+            links=Links.of(device, layout, rates),
+        )

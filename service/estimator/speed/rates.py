@@ -1,0 +1,59 @@
+"""What kinds of GPUs reach of their peaks, each figure with where it was measured; nothing is fitted to published runs.
+
+Products: "Maximum Achievable Matmul FLOPS" with PyTorch (stas00/ml-engineering, compute/accelerator/README.md, bf16 table).
+Attention: FlashAttention-2 with a causal mask, head dimension 128, 2k to 4k tokens (arXiv:2307.08691, figures 4 to 7).
+Networks are those of the nodes that are rented most: 400 Gbit/s for a node of eight A100 (AWS p4d and p4de), 3200 from H100 on
+(p5, DGX H100); a layout that says what its network carries overrides them.
+"""
+
+from dataclasses import dataclass
+
+GBIT = 10**9 // 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Shares of a GPU's peak rates that its kernels reach, and the bytes per second of a node's network per GPU.
+
+    ``measured`` is false for GPUs whose products nobody in the table measured: then the shares are those of its neighbours.
+    """
+
+    products: float
+    attention_forward: float
+    attention_backward: float
+    network_bytes_per_second: int
+    measured: bool = True
+
+
+MEMORY_SHARE = 0.9
+"""Of the memory's peak rate that streaming kernels reach: a copy on an H100 moves 3.02 of 3.35 TB/s (CUDA events)."""
+LINK_SHARE = 0.78
+"""Of a link's rate in one direction that NCCL's rings reach: 233.3 of 300 GB/s for 10 GiB on 8 A100 (nccl-tests)."""
+PCIE_BYTES_PER_SECOND = 25 * 10**9
+"""Pinned copies over PCIe 4.0 x16, of 31.5 GB/s."""
+PRODUCT_OVERHEAD_S = 6e-6
+"""Ramp and tail of one product: 1024 x 1024 x 4096 takes 18.3 us on an H100, 10.9 of them at its full rate (openxla/xla,
+matmul_interpolator_data.h, sm_90)."""
+LAUNCH_S = 4.5e-6
+"""Host time to launch one kernel from PyTorch's C++ side."""
+PYTHON_S = 8e-6
+"""Host time of one operation in a transformers model in Python: 0.32 ms a layer of 39 operations (one CPU core, torch 2.13)."""
+
+_HOPPER = Rates(products=0.803, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)
+_BY_PREFIX: tuple[tuple[str, Rates], ...] = (
+    ("A100-PCIE", Rates(products=0.811, attention_forward=0.52, attention_backward=0.4, network_bytes_per_second=50 * GBIT)),
+    ("A100", Rates(products=0.869, attention_forward=0.52, attention_backward=0.4, network_bytes_per_second=50 * GBIT)),
+    ("H100", _HOPPER),
+    ("H200", _HOPPER),
+    ("B200", Rates(products=0.776, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
+    ("GB200", Rates(products=0.729, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
+    ("MI300X", Rates(products=0.514, attention_forward=0.3, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
+)
+_UNMEASURED = Rates(
+    products=0.8, attention_forward=0.5, attention_backward=0.4, network_bytes_per_second=100 * GBIT, measured=False
+)
+
+
+def rates_of(name: str) -> Rates:
+    """Return the rates of a GPU by its catalogue name."""
+    return next((rates for prefix, rates in _BY_PREFIX if name.startswith(prefix)), _UNMEASURED)

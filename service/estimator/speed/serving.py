@@ -1,0 +1,85 @@
+"""How long prefill and one decode step take: what is multiplied, what is read, and what the host needs to launch it."""
+
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.layout import Layout
+from service.estimator.result import Throughput
+from service.estimator.speed.machine import Machine
+from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
+from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
+from service.estimator.tape import sizes
+from service.estimator.workload import Engine, ServeWorkload
+
+
+def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that describes it
+    model: Architecture,
+    workload: ServeWorkload,
+    layout: Layout,
+    device: Device,
+    work: ForwardWork,
+    *,
+    weight_bytes: int,
+    cache_bytes: int,
+) -> Throughput | None:
+    """Return the time of prefill and of a decode step with the full cache; None for a GPU whose rates nobody told."""
+    machine = Machine.of(device, layout, workload.weight_dtype)
+    if machine is None:
+        return None
+    split = layout.tensor_parallel * layout.pipeline_parallel
+    prefill = _prefill(workload, work, machine, split)
+    decode = _decode(model, workload, work, machine, weight_bytes=weight_bytes, cache_bytes=cache_bytes)
+    decode += _reduced(model, workload, layout, machine)
+    rate = workload.num_sequences * layout.data_parallel / decode
+    flops = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
+    return Throughput(
+        step_time_s=decode,
+        tokens_per_second=rate,
+        tokens_per_second_per_gpu=rate / layout.num_gpus,
+        mfu=rate / layout.num_gpus * flops / machine.flops,
+        prefill_time_s=prefill,
+    )
+
+
+def _prefill(workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int) -> float:
+    batch, length = workload.num_sequences, workload.prompt_tokens
+    products = batch * length * FLOPS_PER_PRODUCT * work.block_weights / split / (machine.flops * machine.rates.products)
+    attention = work.attention_flops(batch, length) / split / (machine.flops * machine.rates.attention_forward)
+    moved = sizes.evaluate(work.moved, sizes.monomials(batch, length)) / split / machine.memory
+    return max(products + work.num_products * PRODUCT_OVERHEAD_S + attention + moved, _host(workload, work))
+
+
+def _decode(
+    model: Architecture,
+    workload: ServeWorkload,
+    work: ForwardWork,
+    machine: Machine,
+    *,
+    weight_bytes: int,
+    cache_bytes: int,
+) -> float:
+    """Return the seconds of one step on one rank: the weights that a batch touches and the cache, or the products."""
+    counts = model.parameter_counts()
+    touched = min(1.0, counts.active / counts.total * workload.num_sequences) if counts.active < counts.total else 1.0
+    read = (weight_bytes * touched + cache_bytes) / machine.memory
+    flops = workload.num_sequences * FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
+    products = flops / (machine.flops * machine.rates.products)
+    return (
+        max(read, products) + work.launches * machine.kernel_s
+        if _graphed(workload)
+        else max(read, products, _host(workload, work))
+    )
+
+
+def _graphed(workload: ServeWorkload) -> bool:
+    """Tell whether the engine replays a step that was captured, so that the host launches nothing one by one."""
+    return workload.engine is not Engine.TRANSFORMERS and not workload.enforce_eager
+
+
+def _host(workload: ServeWorkload, work: ForwardWork) -> float:
+    return 0.0 if _graphed(workload) else work.launches * (PYTHON_S + LAUNCH_S)
+
+
+def _reduced(model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine) -> float:
+    """Return the seconds of the two all-reduces of each layer over tensor-parallel ranks."""
+    hidden = workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
+    return 2 * model.num_hidden_layers * machine.links.reduce(hidden, layout.tensor_parallel)

@@ -1,0 +1,98 @@
+"""What one forward pass makes a GPU do: products, attention, bytes that element-wise operations move, operations launched."""
+
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.recording import Recording
+from service.estimator.step import Step
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Section, Storage
+from service.estimator.tape.products import end_autocast, integers
+from service.estimator.tape.sizes import Size
+from service.estimator.workload import Attention
+
+FLOPS_PER_PRODUCT = 2
+"""One multiplication and one addition per weight and token (arXiv:2001.08361, section 2.1)."""
+MOVED_PER_WRITTEN = 3
+"""A binary element-wise operation reads two operands for each result that it writes."""
+_MATRIX = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardWork:
+    """One forward pass of a model, per token unless it says otherwise.
+
+    ``block_weights`` and ``head_weights`` are weights that a token is multiplied with; ``score_width`` sums over layers the
+    elements of query and of value that meet each key, ``windows`` pairs them with the tokens that a layer reads at most;
+    ``moved`` is bytes as a polynomial in batch and sequence, ``launches`` are operations for the whole pass.
+    """
+
+    block_weights: int
+    head_weights: int
+    num_products: int
+    product_bytes: int
+    """Bytes per token that products read and write."""
+    vocab_size: int
+    windows: tuple[tuple[int | None, int], ...]
+    moved: Size
+    launches: int
+
+    def attention_flops(self, batch: int, sequence: int) -> int:
+        """Return the FLOPs of the scores and of their products with values, half of them behind the causal mask."""
+        total = 0
+        for window, width in self.windows:
+            keys = sequence / 2 if window is None or window >= sequence else window * (1 - window / (2 * sequence))
+            total += round(FLOPS_PER_PRODUCT * width * keys * batch * sequence)
+        return total
+
+
+class _CountingTape(Tape):
+    """A tape that adds up what is allocated, repeats included."""
+
+    written: Size = sizes.ZERO
+    launches: int = 0
+
+    def allocate(self, category: Category, size: Size) -> Storage:
+        self.written = sizes.add(self.written, sizes.scale(size, self.times))
+        self.launches += self.times
+        return super().allocate(category, size)
+
+
+def forward_work(model: Architecture, *, dtype: DType, autocast: DType | None, attention: Attention) -> ForwardWork:
+    """Return the work of one forward pass with ``dtype`` weights."""
+    tape = _CountingTape(Section.FORWARD, Mode.INFERENCE, autocast=autocast)
+    run = Recording(tape, dtype=dtype, trains_all=False, attention=attention, lora=None)
+    step = Step(model, run)
+    hidden = step.hidden_states(integers(tape, sizes.per_token(1)))
+    tape.free(hidden)
+    end_autocast(tape)
+    active, products, rows, columns = 0, 0, 0, 0
+    for block, times in model.blocks:
+        matrices = [weight for weight in block.weights() if len(weight.shape) >= _MATRIX]
+        active += (sum(weight.numel for weight in matrices) - block.idle_parameters()) * times
+        rows += sum(weight.shape[0] for weight in matrices if len(weight.shape) == _MATRIX) * times
+        columns += sum(weight.shape[1] for weight in matrices if len(weight.shape) == _MATRIX) * times
+        products += len(matrices) * times
+    width = (autocast or dtype).bytes_per_element
+    return ForwardWork(
+        block_weights=active,
+        head_weights=model.vocab_size * model.spec.hidden_size,
+        num_products=products + 1,
+        product_bytes=(rows + columns) * width,
+        vocab_size=model.vocab_size,
+        windows=_windows(model),
+        moved=sizes.scale(sizes.subtract(tape.written, sizes.per_token(rows * width)), MOVED_PER_WRITTEN),
+        launches=tape.launches,
+    )
+
+
+def _windows(model: Architecture) -> tuple[tuple[int | None, int], ...]:
+    """Return, per window, the elements of query and value that meet each key, over all layers that attend."""
+    spec, widths = model.spec, dict[int | None, int]()
+    for block, times in model.blocks:
+        if block.cache_elements_per_token:
+            window = getattr(block, "cache_window", None)
+            widths[window] = widths.get(window, 0) + 2 * spec.num_attention_heads * spec.head_dim * times
+    return tuple(widths.items())
