@@ -1,0 +1,118 @@
+"""How long a step takes: what makes it slower, and what nobody can tell."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_config, resolve_model
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.estimate import PlanCache, estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout, Sharding
+from service.estimator.precision import POLICIES
+from service.estimator.result import Throughput
+from service.estimator.speed.throughput import WorkCache, throughput_of
+from service.estimator.workload import Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+
+A100 = resolve_gpu("A100-SXM4-80GB").device()
+TRAINING = TrainWorkload(sequence_length=2048, precision=POLICIES["bf16"])
+SHARDED = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP2)
+CACHE = PlanCache()
+WORKS = WorkCache()
+
+
+def a_model(name: str = "llama-2-7b") -> Architecture:
+    """Return a model of the catalogue."""
+    return architecture_from_config(load_config(resolve_model(name)))
+
+
+def speed(workload: Workload, layout: Layout | None = None, device: Device = A100, model: str = "llama-2-7b") -> Throughput:
+    """Return the throughput of a model that has one."""
+    layout = layout or Layout()
+    architecture = a_model(model)
+    answer = estimate(architecture, workload, layout=layout, device=device, plans=CACHE)
+    found = throughput_of(architecture, workload, layout, device, answer, WORKS)
+    assert found is not None
+    return found
+
+
+def test_a_step_takes_as_long_as_its_tokens_at_their_rate() -> None:
+    """Tokens per second, step time and share of the GPU's peak are one figure in three forms."""
+    found = speed(TRAINING, SHARDED)
+
+    assert found.tokens_per_second * found.step_time_s == pytest.approx(16 * 2048)
+    assert found.tokens_per_second_per_gpu * 16 == pytest.approx(found.tokens_per_second)
+    assert 0.2 < found.mfu < 0.7
+
+
+@pytest.mark.parametrize(
+    ("slower", "faster"),
+    [
+        (replace(TRAINING, activation_checkpointing=Checkpointing.FULL), TRAINING),
+        (TRAINING, replace(TRAINING, compile=True)),
+        (TRAINING, replace(TRAINING, method=Method.LORA, lora=Lora())),
+        (replace(TRAINING, precision=POLICIES["fp32"]), TRAINING),
+        (replace(TRAINING, activation_checkpointing=Checkpointing.FULL), replace(TRAINING, micro_batch_size=2)),
+    ],
+)
+def test_less_work_takes_less_time(slower: TrainWorkload, faster: TrainWorkload) -> None:
+    """What is multiplied or moved less is faster for each token."""
+    model, layout = a_model(), Layout()
+    answer = estimate(model, TRAINING, layout=layout, device=A100, plans=CACHE)
+
+    times = [throughput_of(model, workload, layout, A100, answer, WORKS) for workload in (slower, faster)]
+
+    assert times[0] is not None
+    assert times[1] is not None
+    assert times[0].tokens_per_second < times[1].tokens_per_second
+
+
+def test_a_slow_network_is_waited_for() -> None:
+    """ZeRO-3 over a network of a tenth is slower, and one node does not care."""
+    slow = 5 * 10**9
+
+    assert speed(TRAINING, replace(SHARDED, network_bytes_per_second=slow)).step_time_s > speed(TRAINING, SHARDED).step_time_s
+    alone = replace(SHARDED, data_parallel=8)
+    assert speed(TRAINING, replace(alone, network_bytes_per_second=slow)) == speed(TRAINING, alone)
+
+
+def test_deepspeed_waits_where_fsdp_prefetches() -> None:
+    """DeepSpeed's prefetch bucket is smaller than a layer, so that gathers over a network are not hidden."""
+    deepspeed = replace(SHARDED, sharding=Sharding.DEEPSPEED)
+
+    assert speed(TRAINING, deepspeed).step_time_s > speed(TRAINING, SHARDED).step_time_s
+
+
+def test_hours_follow_from_the_tokens_of_the_run() -> None:
+    """A run of so many tokens takes its tokens over the rate."""
+    found = speed(replace(TRAINING, num_tokens=10**9))
+
+    assert found.hours_for_tokens == pytest.approx(10**9 / found.tokens_per_second / 3600)
+    assert speed(TRAINING).hours_for_tokens is None
+
+
+def test_decoding_reads_all_weights_for_each_token() -> None:
+    """One sequence of a 70B on GPUs with memory enough decodes no faster than its weights can be read."""
+    found = speed(ServeWorkload(num_sequences=1, prompt_tokens=128, output_tokens=8), model="llama-2-70b")
+
+    assert found.step_time_s >= a_model("llama-2-70b").counts.total * 2 / 2.039e12
+    assert found.prefill_time_s is not None
+
+
+def test_small_models_wait_for_the_host() -> None:
+    """A model whose kernels are tiny decodes at the pace of the process that launches them, whatever the batch."""
+    one, four = (
+        speed(ServeWorkload(num_sequences=n, prompt_tokens=64, output_tokens=8), model="qwen2-0.5b").step_time_s for n in (1, 4)
+    )
+
+    assert one == pytest.approx(four)
+
+
+def test_a_gpu_of_unknown_rates_has_no_time() -> None:
+    """A GPU that was described by its memory alone is not timed."""
+    device = Device(name="custom", capacity_bytes=2**37, usable_bytes=2**37)
+    answer = estimate(a_model(), TRAINING, layout=Layout(), device=device, plans=CACHE)
+
+    assert throughput_of(a_model(), TRAINING, Layout(), device, answer, WORKS) is None
