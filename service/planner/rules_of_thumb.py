@@ -21,6 +21,9 @@ POLICIES = (
     (20, "a 16-bit gradient and an fp32 one beside it (DeepSpeed with bf16)"),
 )
 INFERENCE_TENTHS = 12
+_PURE_BYTES = 8
+_LLAMA_FACTORY = {"full, bf16 or fp16": 36, "full, pure_bf16": 16, "LoRA, 16 bit": 4, "QLoRA, 4 bit": 1}
+"""Half bytes per parameter: 18x, 8x, 2x and x/2 GB for x billion parameters (hiyouga/LLaMA-Factory, README, hardware)."""
 DENSE, QUADRATIC, CHECKPOINTED = 34, 5, 2
 """Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when layers are recomputed."""
 
@@ -43,8 +46,8 @@ def rules_of_thumb(subject: Subject, workload: Workload, layout: Layout, estimat
         case TrainWorkload(method=Method.FULL):
             states = _bytes_per_parameter(subject, workload.precision, layout, estimate)
         case _:
-            states = iter((_frozen(subject, estimate),))
-    return (*states, *_activations(subject, workload, estimate))
+            states = iter((_frozen(subject, workload, estimate),))
+    return (*states, _llama_factory(subject, workload, estimate), *_activations(subject, workload, estimate))
 
 
 def _inference(subject: Subject, workload: ServeWorkload, estimate: Estimate) -> RuleOfThumb:
@@ -55,10 +58,30 @@ def _inference(subject: Subject, workload: ServeWorkload, estimate: Estimate) ->
     return _against_device("1.2 x weights", weights * INFERENCE_TENTHS // 10, why, estimate)
 
 
-def _frozen(subject: Subject, estimate: Estimate) -> RuleOfThumb:
-    num_bytes = subject.architecture.parameter_counts().total * HALF_BYTES
+def _frozen(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> RuleOfThumb:
+    total = subject.architecture.parameter_counts().total
     why = "it counts the frozen base model and neither adapters, nor activations and logits, which decide the peak"
-    return _against_device("2 bytes per parameter (LoRA)", num_bytes, why, estimate)
+    if workload.method is Method.QLORA:
+        return _against_device("0.5 bytes per parameter (QLoRA)", total // 2, why, estimate)
+    return _against_device("2 bytes per parameter (LoRA)", total * HALF_BYTES, why, estimate)
+
+
+def _llama_factory(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> RuleOfThumb:
+    """Return what LLaMA-Factory's table of hardware says in its last column: so many GB for x billion parameters."""
+    halves = _LLAMA_FACTORY[_row(workload)]
+    says = subject.architecture.parameter_counts().total * halves // 2
+    why = f"its README's estimate for {_row(workload)}, for the whole job, whatever the batch, the sequence or the vocabulary"
+    return _against_device("LLaMA-Factory's table", says, why, estimate)
+
+
+def _row(workload: TrainWorkload) -> str:
+    match workload.method:
+        case Method.FULL:
+            return "full, pure_bf16" if workload.precision.bytes_per_param <= _PURE_BYTES else "full, bf16 or fp16"
+        case Method.QLORA:
+            return "QLoRA, 4 bit"
+        case _:
+            return "LoRA, 16 bit"
 
 
 def _bytes_per_parameter(subject: Subject, precision: Precision, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:

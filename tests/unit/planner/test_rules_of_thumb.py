@@ -6,7 +6,7 @@ import pytest
 
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, Workload
+from service.estimator.workload import Checkpointing, Method, Workload
 from service.planner.rules_of_thumb import RuleOfThumb, rules_of_thumb
 from service.planner.subject import Subject
 from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
@@ -66,6 +66,24 @@ def test_off_by_is_the_rule_over_ours_less_one() -> None:
 def test_adapters_have_two_bytes_per_parameter() -> None:
     """The rule for LoRA counts the frozen model alone."""
     assert _rules(a_subject("gpt2"), ADAPTERS)["2 bytes per parameter (LoRA)"].bytes == 2 * GPT2
+
+
+def test_quantised_adapters_have_half_a_byte_per_parameter() -> None:
+    """The rule for QLoRA counts four bits of each frozen parameter."""
+    rules = rules_of_thumb(
+        a_subject("gpt2"), replace(ADAPTERS, method=Method.QLORA), ONE_GPU, a_subject("gpt2").evaluate(ADAPTERS, ONE_GPU)
+    )
+
+    assert rules[0].name == "0.5 bytes per parameter (QLoRA)"
+    assert rules[0].bytes == GPT2 // 2
+
+
+@pytest.mark.parametrize(("policy", "num_bytes"), [("bf16", 8), ("bf16_mixed", 18), ("amp_bf16", 18)])
+def test_llama_factory_has_a_table(policy: str, num_bytes: int) -> None:
+    """Its last column: 8x GB in pure bf16, 18x GB otherwise."""
+    rule = _rules(a_subject("gpt2"), replace(SHORT, precision=POLICIES[policy]))["LLaMA-Factory's table"]
+
+    assert rule.bytes == num_bytes * GPT2
 
 
 def test_inference_is_a_fifth_more_than_the_weights() -> None:
