@@ -1,0 +1,86 @@
+"""A job's whole history of allocations, replayed: load, a first step that makes the optimizer's states, and a steady one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from service.estimator.allocator.caching import BLOCK_BYTES, AllocatorKind, Block, CachingAllocator, allocator_of
+from service.estimator.tape import sizes
+from service.estimator.tape.events import Events
+from service.estimator.tape.sizes import Size
+
+STEPS = 2
+"""The steady state: a second step finds the optimizer's states in place, and a third one repeats it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensors:
+    """Bytes of every tensor that lives outside of the passes, in the order in which they are made.
+
+    ``temporaries`` are made and dropped list by list at the step; ``gradient_bytes`` prices an element of a gradient shard.
+    """
+
+    loaded: tuple[int, ...]
+    states: tuple[int, ...]
+    main_gradients: tuple[int, ...]
+    temporaries: tuple[tuple[int, ...], ...]
+    gradient_bytes: int
+    gradient_shards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What the allocator took from the GPU, and the highest sum of the blocks that were in use, in bytes."""
+
+    reserved_bytes: int
+    allocated_bytes: int
+
+
+def replay(kind: AllocatorKind, tensors: Tensors, passes: Sequence[Events], values: Size) -> Replayed:
+    """Return what an allocator makes of a job whose step is ``passes``, for the given values of the monomials."""
+    allocator = allocator_of(kind)
+    _all(allocator, tensors.loaded)
+    priced = [_blocks(events, tensors, values) for events in passes]
+    for step in range(STEPS):
+        gradients: list[Block] = []
+        for events, blocks in zip(passes, priced, strict=True):
+            gradients += _run(allocator, events, blocks)
+        main = _all(allocator, tensors.main_gradients)
+        if step == 0:
+            _all(allocator, tensors.states)
+        for group in tensors.temporaries:
+            _drop(allocator, _all(allocator, group))
+        _drop(allocator, main)
+        _drop(allocator, gradients)
+    return Replayed(reserved_bytes=allocator.reserved * BLOCK_BYTES, allocated_bytes=allocator.highest * BLOCK_BYTES)
+
+
+def _blocks(events: Events, tensors: Tensors, values: Size) -> list[int]:
+    """Return the size of every storage in blocks."""
+    priced = [-(-sizes.evaluate(size, values) // BLOCK_BYTES) for size in events.sizes]
+    blocks = [priced[kind] for kind in events.kinds]
+    for index, elements in events.shards:
+        blocks[index] = -(-elements * tensors.gradient_bytes // (tensors.gradient_shards * BLOCK_BYTES))
+    return blocks
+
+
+def _run(allocator: CachingAllocator, events: Events, blocks: list[int]) -> list[Block]:
+    """Replay one pass; return its gradients, and drop everything else that it leaves behind."""
+    live: dict[int, Block] = {}
+    allocate, free = allocator.allocate, allocator.free
+    for event in events.order:
+        if event >= 0:
+            live[event] = allocate(blocks[event])
+        else:
+            free(live.pop(~event))
+    gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
+    _drop(allocator, live.values())
+    return gradients
+
+
+def _all(allocator: CachingAllocator, tensors: Iterable[int]) -> list[Block]:
+    return [allocator.allocate(-(-size // BLOCK_BYTES)) for size in tensors if size]
+
+
+def _drop(allocator: CachingAllocator, blocks: Iterable[Block]) -> None:
+    for block in blocks:
+        allocator.free(block)
