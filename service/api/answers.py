@@ -121,6 +121,7 @@ def _serving(serving: Serving | None) -> ServingAnswer | None:
         kv_pool_bytes=serving.kv_pool_bytes,
         kv_pool_tokens=serving.kv_pool_tokens,
         max_num_sequences=serving.max_num_sequences,
+        max_concurrency=serving.max_concurrency,
     )
 
 

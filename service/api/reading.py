@@ -87,7 +87,14 @@ _TRAIN_AS_SAID = (
     "audio_frames",
     "num_tokens",
 )
-_SERVE_AS_SAID = ("engine_version", "max_model_len", "max_num_batched_tokens", "gpu_memory_fraction", "enforce_eager")
+_SERVE_AS_SAID = (
+    "engine_version",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_sequences",
+    "gpu_memory_fraction",
+    "enforce_eager",
+)
 _LAYOUT_AS_SAID = (
     "sequence_parallel",
     "reshard_after_forward",

@@ -1,5 +1,8 @@
 """The front door: how many bytes a workload needs on each GPU, and why."""
 
+from collections.abc import Callable
+from importlib import import_module
+
 from service.estimator import serve_timeline
 from service.estimator.answer import assemble
 from service.estimator.architecture import Architecture
@@ -14,9 +17,10 @@ from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.timeline import train_timeline
 from service.estimator.train_answer import explain_training
-from service.estimator.workload import ServeWorkload, Workload
+from service.estimator.workload import Engine, ServeWorkload, Workload
 
 MAX_PLANS = 256
+_ENGINES = frozenset({Engine.VLLM})
 
 
 class PlanCache:
@@ -75,6 +79,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
 
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
+    if isinstance(workload, ServeWorkload) and workload.engine in _ENGINES:
+        return _engine(workload.engine)(model, workload, layout, device, detail=detail)
     if isinstance(workload, ServeWorkload):
         check_serving(model, workload, layout)
         record = plans.serving if plans is not None else record_serving
@@ -90,3 +96,9 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
             workload.precision.compute_dtype,
         )
     return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)
+
+
+def _engine(engine: Engine) -> Callable[..., Estimate]:
+    """Return the answer of an engine, whose module is loaded when it is asked for."""
+    answer: Callable[..., Estimate] = import_module(f"service.estimator.engines.{engine.value}").answer
+    return answer

@@ -82,6 +82,10 @@ class Serving:
     kv_pool_bytes: int | None = None
     kv_pool_tokens: int | None = None
     max_num_sequences: int | None = None
+    max_concurrency: float | None = None
+    """Sequences of the longest length that the pool holds at once."""
+    required_high_bytes: int | None = None
+    """Upper end of ``required_bytes``, where its parts are measured ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -196,6 +196,8 @@ class ServeWorkload:
     num_beams: int = 1
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
+    max_num_sequences: int | None = None
+    """Sequences that the engine schedules at once at most; None is its own default, or ``num_sequences`` where that is more."""
     gpu_memory_fraction: float | None = None
     enforce_eager: bool = False
     attention: Attention = Attention.SDPA

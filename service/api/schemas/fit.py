@@ -123,6 +123,9 @@ class ServingAnswer(Answer, frozen=True, kw_only=True):
     kv_pool_bytes: int | None
     kv_pool_tokens: int | None
     max_num_sequences: int | None
+    max_concurrency: Annotated[
+        float | None, Meta(description="Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it.")
+    ]
 
 
 class ThroughputAnswer(Answer, frozen=True, kw_only=True):

@@ -156,6 +156,10 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     num_beams: Annotated[Batch | UnsetType, Meta(description="Beams per sequence.")] = UNSET
     max_model_len: Annotated[Tokens | UnsetType, Meta(description="Longest sequence that the engine accepts.")] = UNSET
     max_num_batched_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens of one engine step.")] = UNSET
+    max_num_sequences: Annotated[
+        Batch | UnsetType,
+        Meta(description="Sequences that the engine schedules at once at most; default its own, or `num_sequences` if more."),
+    ] = UNSET
     gpu_memory_fraction: Annotated[Fraction | UnsetType, Meta(description="Share of the GPU's total that an engine takes.")] = (
         UNSET
     )

@@ -40,7 +40,7 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
 
 def _check_engine_words(workload: ServeWorkload) -> None:
     """Raise for words that change nothing on transformers: who says them expects an answer that rests on them."""
-    for name in ("engine_version", "gpu_memory_fraction", "max_num_batched_tokens"):
+    for name in ("engine_version", "gpu_memory_fraction", "max_num_batched_tokens", "max_num_sequences"):
         if getattr(workload, name) is not None:
             raise NotModelledError(name, field=f"workload.{name}", modelled=[f"requests without {name}"])
     if workload.enforce_eager:

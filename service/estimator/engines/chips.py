@@ -1,0 +1,59 @@
+"""What engines ask of a chip beside its memory: processors, second-level cache and cuBLAS's workspace."""
+
+from dataclasses import dataclass
+
+from service.estimator.device import Device
+from service.estimator.units import GIB, KIB, MIB
+
+_HOPPER_WORKSPACE = 32 * MIB
+_OLDER_WORKSPACE = (4096 * 2 + 16 * 8) * KIB
+"""``:4096:2:16:8``, what cuBLAS recommends below compute capability 9.0 (PyTorch, ``getChosenWorkspaceSize``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """Streaming multiprocessors, bytes of second-level cache, and bytes of the workspace that PyTorch gives cuBLAS."""
+
+    num_processors: int
+    cache_bytes: int
+    workspace_bytes: int
+
+    @property
+    def is_hopper_or_later(self) -> bool:
+        """Whether compute capability is 9.0 or more."""
+        return self.workspace_bytes == _HOPPER_WORKSPACE
+
+
+_CHIPS = {
+    "V100": Chip(80, 6 * MIB, _OLDER_WORKSPACE),
+    "T4": Chip(40, 4 * MIB, _OLDER_WORKSPACE),
+    "A10G": Chip(80, 6 * MIB, _OLDER_WORKSPACE),
+    "A100": Chip(108, 40 * MIB, _OLDER_WORKSPACE),
+    "L4": Chip(58, 48 * MIB, _OLDER_WORKSPACE),
+    "L40S": Chip(142, 96 * MIB, _OLDER_WORKSPACE),
+    "RTX-3090": Chip(82, 6 * MIB, _OLDER_WORKSPACE),
+    "RTX-4090": Chip(128, 72 * MIB, _OLDER_WORKSPACE),
+    "RTX-5090": Chip(170, 96 * MIB, _HOPPER_WORKSPACE),
+    "RTX-A6000": Chip(84, 6 * MIB, _OLDER_WORKSPACE),
+    "H100-PCIE": Chip(114, 50 * MIB, _HOPPER_WORKSPACE),
+    "H100": Chip(132, 50 * MIB, _HOPPER_WORKSPACE),
+    "H200": Chip(132, 50 * MIB, _HOPPER_WORKSPACE),
+    "H20": Chip(78, 60 * MIB, _HOPPER_WORKSPACE),
+    "B200": Chip(148, 126 * MIB, _HOPPER_WORKSPACE),
+    "GB200": Chip(148, 126 * MIB, _HOPPER_WORKSPACE),
+    "MI300X": Chip(304, 4 * MIB, _HOPPER_WORKSPACE),
+}
+"""By the start of a catalogue name; the figures are those of the vendors' architecture papers and ``cudaDeviceProp``."""
+
+_LARGE_BYTES = 70 * GIB
+_MIDDLE_BYTES = 30 * GIB
+
+
+def chip_of(device: Device) -> Chip:
+    """Return the chip of a GPU; a GPU known by its memory alone stands for the data-centre chip of its size."""
+    matches = [name for name in _CHIPS if device.name == name or device.name.startswith(f"{name}-")]
+    if matches:
+        return _CHIPS[max(matches, key=len)]
+    if device.usable_bytes >= _LARGE_BYTES:
+        return _CHIPS["H100"]
+    return _CHIPS["A100" if device.usable_bytes >= _MIDDLE_BYTES else "A10G"]

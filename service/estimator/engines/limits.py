@@ -1,0 +1,39 @@
+"""What an engine with a pool cannot run, or what has no term for it."""
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import Layout
+from service.estimator.support.words import only
+from service.estimator.workload import Cache, ServeWorkload
+
+_ONE_WAY = (("context_parallel", "1"), ("zero_stage", "0"), ("virtual_pipeline_stages", "1"))
+
+
+def check_engine(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
+    """Raise NotModelledError or InvalidInputError for what an engine with a pool of pages has no answer to."""
+    if not model.shifts_labels:
+        raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["decoders"])
+    if model.recurrent:
+        what = f"{workload.engine.value} with {model.family}, whose layers keep a state for each sequence"
+        raise NotModelledError(what, field="workload.engine", modelled=["decoders with attention in every layer"])
+    only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
+    only(workload.kv_cache_dtype, "workload.kv_cache_dtype", (workload.weight_dtype, DType.FP8))
+    if workload.cache is Cache.STATIC:
+        message = f"{workload.engine.value} keeps its cache in pages; leave cache out, or say paged"
+        raise InvalidInputError(message, field="workload.cache")
+    if workload.num_beams > 1:
+        raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
+    for name, modelled in _ONE_WAY:
+        if getattr(layout, name) != int(modelled):
+            raise NotModelledError(f"{name} {getattr(layout, name)} in serving", field=f"layout.{name}", modelled=[modelled])
+
+
+def longest_sequence(model: Architecture, workload: ServeWorkload) -> int:
+    """Return ``max_model_len``: what is asked, or as many positions as the model has."""
+    tokens = workload.prompt_tokens + workload.output_tokens
+    longest = workload.max_model_len or model.spec.max_position_embeddings or tokens
+    if longest < tokens:
+        message = f"max_model_len is {longest}, but prompt_tokens + output_tokens is {tokens}; at least {tokens}"
+        raise InvalidInputError(message, field="workload.max_model_len")
+    return longest

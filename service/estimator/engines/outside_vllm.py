@@ -1,0 +1,88 @@
+"""What vLLM holds outside of PyTorch's tensors: libraries and communicators, CUDA graphs, the context. All measured."""
+
+from service.estimator.engines.chips import Chip
+from service.estimator.engines.pooled import Part, Place
+from service.estimator.engines.ranks import Rank
+from service.estimator.engines.vllm_release import Release
+from service.estimator.layout import Layout
+from service.estimator.result import Basis
+from service.estimator.units import GIB, MIB
+
+_LOGS = "start-up logs of vLLM 0.19.0 on H100 80GB (jgchn/llm-d-planner, accuracy/results/v0.19.0)"
+_OLD_LOGS = "start-up logs of vLLM 0.7 on GPUs of 12 to 44 GiB: 0.01 to 0.12 GiB"
+
+_ONE_GPU = 250 * MIB
+_STAGES_ALONE = 70 * MIB
+_BY_RANKS = {2: 2115 * MIB, 4: 2180 * MIB}
+_MORE_RANKS = 2180 * MIB
+"""One GPU 0.24 to 0.26 GiB (granite 0.46) in 30 logs, stages alone 0.07, two tensor-parallel ranks 2.06, four 2.13."""
+_OLD_ONE_GPU = 80 * MIB
+_OLD_COMMUNICATOR = 1830 * MIB
+"""Two ranks against one on the same machine: 3.58 against 1.79 GiB (vLLM pull request 10511)."""
+
+_GRAPHS_FIXED = 385 * MIB
+_GRAPHS_PER_LAYER = 17 * MIB
+"""67 sizes captured in pieces and whole: 0.51, 0.65 and 0.91 GiB for 8, 16 and 32 layers of Llama-3.1-8B."""
+_OLD_GRAPHS = 190 * MIB
+"""35 sizes captured whole: 0.17 to 0.20 GiB of Qwen2.5-1.5B."""
+
+
+def non_torch(release: Release, chip: Chip, layout: Layout) -> Part:
+    """Return what the driver holds beyond the context that existed before: kernels, libraries, communicators."""
+    tensor = layout.tensor_parallel
+    if not release.compiles:
+        point = _OLD_ONE_GPU + (_OLD_COMMUNICATOR if tensor > 1 else 0)
+        return _outside("device_context" if tensor == 1 else "communication_buffers", point, tensor, _OLD_LOGS)
+    if tensor == 1:
+        point = _STAGES_ALONE if layout.pipeline_parallel > 1 else _ONE_GPU if chip.is_hopper_or_later else _OLD_ONE_GPU
+        return _outside("device_context", point, tensor, _LOGS)
+    return _outside("communication_buffers", _BY_RANKS.get(tensor, _MORE_RANKS), tensor, _LOGS)
+
+
+def graphs(release: Release, rank: Rank, layout: Layout, *, eager: bool) -> Part:
+    """Return the CUDA graphs, which these releases capture after the pool has taken the budget."""
+    point = _GRAPHS_FIXED + _GRAPHS_PER_LAYER * rank.num_layers if release.compiles else _OLD_GRAPHS
+    if layout.tensor_parallel > 1 and release.compiles:
+        point = point * 4 // 5
+    if eager:
+        point = 0
+    return Part(
+        name="cuda_graphs",
+        bytes=point,
+        low=point // 2,
+        high=point * 3 // 2,
+        place=Place.RESERVED,
+        basis=Basis.MEASURED,
+        formula=f"{rank.num_layers} layers captured for each batch size",
+        source=_LOGS if release.compiles else _OLD_LOGS,
+    )
+
+
+def context(chip: Chip) -> Part:
+    """Return the CUDA context that exists before the engine looks at the GPU, and lies outside of its budget."""
+    point = 520 * MIB if chip.is_hopper_or_later else 400 * MIB
+    return Part(
+        name="device_context",
+        bytes=point,
+        low=point // 2,
+        high=800 * MIB,
+        place=Place.DEVICE,
+        basis=Basis.MEASURED,
+        formula="one context per process",
+        source="79.19 GiB total and 78.68 GiB free at start on H100 (vLLM 0.19.0 logs)",
+        budgeted=False,
+    )
+
+
+def _outside(name: str, point: int, tensor: int, source: str) -> Part:
+    ranks = f"{tensor} ranks of one communicator" if tensor > 1 else "libraries and kernels of one process"
+    return Part(
+        name=name,
+        bytes=point,
+        low=point // 2,
+        high=point + (GIB if tensor > 1 else 250 * MIB),
+        place=Place.DEVICE,
+        basis=Basis.MEASURED,
+        formula=ranks,
+        source=source,
+    )

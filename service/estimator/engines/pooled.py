@@ -1,0 +1,140 @@
+"""An answer of an engine that fills a budget: fixed parts, and a pool of keys and values that takes the rest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.estimator.result import Basis, Component, Detail, Estimate, Instant, Interval, Serving, Stage
+
+
+class Place(StrEnum):
+    """Where a part is counted: by PyTorch's allocator, reserved by it, or by the driver alone."""
+
+    ALLOCATED = "allocated"
+    RESERVED = "reserved"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a rank's memory with its 95 % interval; ``budgeted`` parts lie inside of the engine's budget."""
+
+    name: str
+    bytes: int
+    low: int
+    high: int
+    place: Place
+    basis: Basis
+    formula: str
+    source: str
+    budgeted: bool = True
+
+
+def exact(name: str, size: int, formula: str, source: str) -> Part:
+    """Return a part of tensors whose shapes are known."""
+    return Part(
+        name=name,
+        bytes=size,
+        low=size,
+        high=size,
+        place=Place.ALLOCATED,
+        basis=Basis.EXACT,
+        formula=formula,
+        source=source,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """A rank that an engine has filled: its parts with the pool among them, and what the pool holds.
+
+    ``longest`` counts sequences of ``max_model_len`` tokens, as engines print it; ``asked_bytes`` is the cache of all sequences
+    that the question has.
+    """
+
+    num_gpus: int
+    parts: tuple[Part, ...]
+    pool_bytes: int
+    pool_tokens: int
+    token_bytes: int
+    asked_bytes: int
+    longest: float
+    max_num_sequences: int
+    budget_bytes: int
+    stages: tuple[Stage, ...]
+    decode_bytes: int
+    approximate: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def fixed(self) -> Sequence[Part]:
+        """Return what stands inside of the budget beside the pool, and what the pool's owner adds to it (graphs)."""
+        return [part for part in self.parts if part.name != "kv_cache" and part.budgeted]
+
+
+def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]) -> Estimate:
+    """Return the answer: the pool fills the budget, so that the three quantities hardly depend on the workload."""
+    allocated = _span(filled, {Place.ALLOCATED})
+    reserved = _span(filled, {Place.ALLOCATED, Place.RESERVED})
+    device = _span(filled, set(Place))
+    point = _sum(filled, {Place.ALLOCATED})
+    weights = sum(part.bytes for part in filled.parts if part.name == "weights")
+    required = sum(part.bytes for part in filled.fixed) + filled.asked_bytes
+    return Estimate(
+        num_gpus=filled.num_gpus,
+        allocated_bytes=point,
+        reserved_bytes=_sum(filled, {Place.ALLOCATED, Place.RESERVED}),
+        device_bytes=_sum(filled, set(Place)),
+        steady_bytes=weights + filled.pool_bytes,
+        allocated_interval=allocated,
+        reserved_interval=reserved,
+        device_interval=device,
+        peak_instant="prefill",
+        components=_components(filled) if detail is Detail.FULL else (),
+        instants=(Instant("load", weights), Instant("prefill", point), Instant("decode", filled.decode_bytes)),
+        stages=filled.stages,
+        worst_pipeline_stage=max(range(len(filled.stages)), key=lambda stage: filled.stages[stage].allocated_bytes),
+        serving=Serving(
+            kv_bytes_per_token=filled.token_bytes,
+            kv_cache_bytes=filled.asked_bytes,
+            required_bytes=required,
+            budget_bytes=filled.budget_bytes,
+            kv_pool_bytes=filled.pool_bytes,
+            kv_pool_tokens=filled.pool_tokens,
+            max_num_sequences=filled.max_num_sequences,
+            max_concurrency=filled.longest,
+            required_high_bytes=required + sum(part.high - part.bytes for part in filled.fixed),
+        ),
+        warnings=(*filled.warnings, *warnings),
+    )
+
+
+def _sum(filled: Filled, places: set[Place]) -> int:
+    return sum(part.bytes for part in filled.parts if part.place in places)
+
+
+def _span(filled: Filled, places: set[Place]) -> Interval:
+    """Return the interval of parts in a budget: what one of them takes more, the pool has less."""
+    inside = [part for part in filled.parts if part.place in places]
+    point = sum(part.bytes for part in inside)
+    loose = [part for part in inside if not part.budgeted] or [part for part in inside if part.name != "kv_cache"]
+    return Interval(point + sum(part.low - part.bytes for part in loose), point + sum(part.high - part.bytes for part in loose))
+
+
+def _components(filled: Filled) -> tuple[Component, ...]:
+    """Return the parts as components; parts of one name are one."""
+    found: dict[str, Component] = {}
+    for part in filled.parts:
+        if part.bytes:
+            known = found.get(part.name)
+            found[part.name] = _component(part) if known is None else _together(known, part)
+    return tuple(found.values())
+
+
+def _component(part: Part) -> Component:
+    return Component(part.name, part.bytes, part.basis, part.formula, part.source)
+
+
+def _together(known: Component, part: Part) -> Component:
+    formula, source = f"{known.formula} + {part.formula}", f"{known.source}; {part.source}"
+    return Component(known.name, known.bytes + part.bytes, known.basis, formula, source)

@@ -1,0 +1,209 @@
+"""What one rank of a serving engine holds: its share of the weights and of the layers' caches.
+
+Tensor parallelism as vLLM's layers do it (``column_parallel``, ``row_parallel``, ``vocab_parallel_embedding.py`` of 0.19.0):
+rows of embedding and head are padded to 64 and split, key and value heads are replicated where there are fewer than ranks.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.engines.unsplit import rounding_bytes
+from service.estimator.errors import InvalidInputError
+from service.estimator.kv_cache import window_of
+from service.estimator.layout import Layout
+from service.estimator.modules.weights import Weight
+from service.estimator.parallel.local import SplitPlan, local_architecture
+from service.estimator.quantization.scheme import Scheme
+from service.estimator.quantization.weights import placements, stored_bytes
+from service.estimator.spec import DecoderSpec
+from service.estimator.units import ceil_div
+
+VOCABULARY_MULTIPLE = 64
+"""``DEFAULT_VOCAB_PADDING_SIZE`` of vLLM and SGLang."""
+_EXPERTS = "mlp_experts"
+_MERGED = (frozenset({"q_proj", "k_proj", "v_proj"}), frozenset({"gate_proj", "up_proj"}))
+"""Layers that engines load as one tensor (``QKVParallelLinear``, ``MergedColumnParallelLinear``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """Layers of one kind on a rank: elements that one of them caches for a token, its window, and how many there are."""
+
+    elements_per_token: int
+    window: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """One rank of one pipeline stage; ``model`` is the whole model with this rank's share of heads and features."""
+
+    model: Architecture
+    weight_bytes: int
+    table_bytes: int
+    caches: tuple[LayerCache, ...]
+    num_layers: int
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What ranks are asked for; the model is known by its numbers."""
+
+    spec: DecoderSpec
+    scheme: Scheme | None
+    dtype: DType
+    degrees: tuple[int, int, int]
+    multiple: int
+    model: Architecture = field(compare=False, repr=False)
+
+
+def ranks_of(
+    model: Architecture, layout: Layout, *, scheme: Scheme | None, dtype: DType, multiple: int = VOCABULARY_MULTIPLE
+) -> tuple[Rank, ...]:
+    """Return one rank of each pipeline stage; ``multiple`` is what the vocabulary is padded to."""
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel)
+    return _ranks(_Question(model.spec, scheme, dtype, degrees, multiple, model))
+
+
+@lru_cache(128)
+def _ranks(asked: _Question) -> tuple[Rank, ...]:
+    tensor, pipeline, expert = asked.degrees
+    local = _padded(_split(asked.model, tensor, asked.multiple), tensor, asked.multiple)
+    sized = _Sized(local, asked.scheme, asked.dtype, expert)
+    tables = _table_bytes(local, asked.dtype)
+    layers = stage_layers(local.num_hidden_layers, pipeline)
+    ranks, start = [], 0
+    for stage, count in enumerate(layers):
+        kinds = _kinds(local, start, start + count)
+        first, last = stage == 0, stage == pipeline - 1
+        ranks.append(
+            Rank(
+                model=local,
+                weight_bytes=sized.stage(kinds, is_first=first, is_last=last) + tables,
+                table_bytes=tables,
+                caches=_caches(local, kinds),
+                num_layers=count,
+                is_first=first,
+                is_last=last,
+            )
+        )
+        start += count
+    return tuple(ranks)
+
+
+def stage_layers(num_layers: int, stages: int) -> tuple[int, ...]:
+    """Return the layers of each stage: what is left over goes to those before the last (vLLM, ``get_pp_indices``)."""
+    if stages > num_layers:
+        message = f"pipeline_parallel is {stages}, but the model has {num_layers} layers"
+        raise InvalidInputError(message, field="layout.pipeline_parallel")
+    layers = [num_layers // stages] * stages
+    for index in range(2, num_layers % stages + 2):
+        layers[-index] += 1
+    return tuple(layers)
+
+
+def _split(model: Architecture, tensor: int, multiple: int) -> Architecture:
+    plan = SplitPlan(vocabulary=True, vocabulary_multiple=max(1, multiple // tensor))
+    return local_architecture(model, tensor, plan)
+
+
+def _padded(model: Architecture, tensor: int, multiple: int) -> Architecture:
+    """Return the model with its vocabulary padded, which a split has done already."""
+    if tensor > 1:
+        return model
+    rows = ceil_div(model.vocab_size, multiple) * multiple
+    table = model.embedding
+    embedding = Weight(table.name, table.kind, (rows, *table.shape[1:]))
+    return replace(model, embedding=embedding, head=replace(model.head, out_features=rows))
+
+
+def _table_bytes(model: Architecture, dtype: DType) -> int:
+    """Return the bytes of rotary tables: half cosine, half sine of every position (vLLM, ``rotary_embedding/base.py``)."""
+    return model.spec.max_position_embeddings * sum(model.rotary_tables) // 2 * dtype.bytes_per_element
+
+
+def _kinds(model: Architecture, start: int, end: int) -> tuple[int, ...]:
+    """Return how many layers of each kind stand between two layers."""
+    if model.order:
+        return tuple(model.order[start:end].count(kind) for kind in range(len(model.blocks)))
+    counts, first = [], 0
+    for _, count in model.blocks:
+        counts.append(max(0, min(end, first + count) - max(start, first)))
+        first += count
+    return tuple(counts)
+
+
+def _caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCache, ...]:
+    """Return the caches of a stage, kinds that cache alike together."""
+    found: dict[tuple[int, int | None], int] = {}
+    for (block, _), count in zip(model.blocks, kinds, strict=True):
+        key = (block.cache_elements_per_token, window_of(block))
+        if count and key[0]:
+            found[key] = found.get(key, 0) + count
+    return tuple(LayerCache(elements, window, count) for (elements, window), count in found.items())
+
+
+class _Sized:
+    """Bytes of a rank's weights, by where they stand; large tensors with what the allocator does not split off."""
+
+    def __init__(self, model: Architecture, scheme: Scheme | None, dtype: DType, expert: int) -> None:
+        self.model, self.dtype = model, dtype
+        if expert > 1 and model.spec.num_experts % expert:
+            message = f"expert_parallel {expert} does not divide {model.spec.num_experts} experts"
+            raise InvalidInputError(message, field="layout.expert_parallel")
+        total = experts = 0
+        for weight, size, _ in _sizes(model, scheme, dtype):
+            total += size
+            experts += size if weight.kind == _EXPERTS else 0
+        rounding = rounding_bytes(_tensors(_sizes(model, scheme, dtype)))
+        self.blocks = total - experts + ceil_div(experts, expert) - self._front() - self._end() + rounding
+        self.numel = [sum(weight.numel for weight in block.weights()) for block, _ in model.blocks]
+
+    def stage(self, kinds: tuple[int, ...], *, is_first: bool, is_last: bool) -> int:
+        """Return the bytes of one stage; a tied head stands on the last stage again."""
+        every = sum(numel * count for numel, (_, count) in zip(self.numel, self.model.blocks, strict=True))
+        here = sum(numel * count for numel, count in zip(self.numel, kinds, strict=True))
+        outside = (self._front() if is_first else 0) + (self._end() if is_last else 0)
+        if is_last and not is_first and self.model.tied:
+            outside += self.model.embedding.numel * self.dtype.bytes_per_element
+        return self.blocks * here // every + outside
+
+    def _front(self) -> int:
+        model = self.model
+        weights = [model.embedding, *([model.position_embedding] if model.position_embedding is not None else [])]
+        return sum(weight.numel for weight in (*weights, *model.stem)) * self.dtype.bytes_per_element
+
+    def _end(self) -> int:
+        model = self.model
+        head = () if model.tied else tuple(model.head.weights())
+        norm = tuple(model.final_norm.weights()) if model.final_norm is not None else ()
+        return sum(weight.numel for weight in (*head, *norm)) * self.dtype.bytes_per_element
+
+
+def _sizes(model: Architecture, scheme: Scheme | None, dtype: DType) -> list[tuple[Weight, int, int]]:
+    """Return every weight with its bytes, all of its occurrences together, and their number."""
+    if scheme is None:
+        return [(weight, weight.numel * count * dtype.bytes_per_element, count) for weight, count in model.weights()]
+    return [
+        (placed.weight, stored_bytes(placed, scheme, dtype).total, placed.packed + placed.kept)
+        for placed in placements(model, scheme)
+    ]
+
+
+def _tensors(sizes: list[tuple[Weight, int, int]]) -> list[tuple[int, int]]:
+    """Return the bytes of each matrix and how often it occurs: projections of one input are one matrix."""
+    merged: list[tuple[int, int]] = []
+    previous = None
+    for weight, size, count in (entry for entry in sizes if len(entry[0].shape) > 1):
+        name = weight.name.rpartition(".")[0].rpartition(".")[2]
+        group = next((group for group in _MERGED if name in group), None)
+        if group is not None and group == previous and merged:
+            merged[-1] = (merged[-1][0] + size // count, count)
+        else:
+            merged.append((size // max(count, 1), count))
+        previous = group
+    return merged
