@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
+from service.estimator.losses import LossPass, record_loss
 from service.estimator.recording import Extent, Recording
 from service.estimator.step import Step
 from service.estimator.tape import sizes
@@ -38,6 +39,14 @@ class TrainingPass:
     """Whether the sequence is at least as long as the model's sliding window."""
     ranks: int = 1
     """Tensor-parallel ranks that the model was shared out to: its numbers alone do not tell it from a smaller model."""
+    loss: LossPass | None = None
+    """How the loss is computed where it is not the model's own."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of modules that are not trained."""
+    steps_in_backward: int | None = None
+    """With the optimizer in backward: bytes of its temporaries per element; gradients are dropped once they are stepped."""
+    selective: int | None = None
+    """Every so many layers one is recomputed in backward."""
 
 
 def _kernel(model: Architecture, asked: Attention) -> Attention:
@@ -64,13 +73,17 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
         tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
+    run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
     units = Units(tape, how.gathering) if how.gathering is not None else None
-    step = Step(model, run, checkpointed=how.checkpointing is Checkpointing.FULL, units=units)
+    step = Step(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
     ids = integers(tape, sizes.per_token(1))
     if how.padded:
         integers(tape, sizes.per_token(1))  # the mask that comes with the batch lives as long as the ids do
     hidden = step.hidden_states(ids)
-    loss = step.loss(hidden, keeps_logits=how.keeps_logits)
+    if how.loss is None:
+        loss = step.loss(hidden, keeps_logits=how.keeps_logits)
+    else:
+        loss = record_loss(step, hidden, how.loss, keeps_logits=how.keeps_logits)
     end_autocast(tape)
     tape.ledger.enter(Section.LOSS_BACKWARD)
     if units is not None:

@@ -99,6 +99,9 @@ class Recording:
         self.drops_prompt = False
         self.names: list[Storage] | None = None
         self.trains_all = trains_all
+        self.frozen: tuple[str, ...] = ()
+        self.every: int | None = None
+        self.passed = 0
         self.checkpointed = False
         self.units: Units | None = None
         self._parameters: dict[str, Parameter] = {}
@@ -107,8 +110,12 @@ class Recording:
         """Return the tape's parameter of a weight; ``scope`` tells blocks of different kinds apart."""
         name = self.tape.path + scope + weight.name
         if name not in self._parameters:
-            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self.trains_all)
+            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self.trains(weight))
         return self._parameters[name]
+
+    def trains(self, weight: Weight) -> bool:
+        """Tell whether a base weight gets a gradient."""
+        return self.trains_all and weight.kind not in self.frozen
 
     def parameters(self, weights: Iterable[Weight], scope: str) -> list[Parameter]:
         """Return the parameters of several weights in order."""
@@ -157,9 +164,11 @@ class Recording:
 
     def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear]) -> tuple[int, int]:
         """Return the elements of a block with its adapters, and those of them that are trained."""
+        weights = tuple(weights)
         base = sum(weight.numel for weight in weights)
         adapters = sum(layer.adapter_parameters(self.lora.rank) for layer in linears if self.adapts(layer)) if self.lora else 0
-        return base + adapters, base if self.trains_all else adapters
+        trained = sum(weight.numel for weight in weights if self.trains(weight)) if self.frozen else base
+        return base + adapters, trained if self.trains_all else adapters
 
     def adapts(self, layer: Linear) -> bool:
         """Tell whether a layer carries an adapter."""

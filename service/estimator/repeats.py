@@ -32,8 +32,38 @@ def repeated(run: Recording, block: BlockModule, times: int, scope: str, x: Valu
     The first one keeps less when its input has no gradient; with sharded units nothing is reduced before the last one.
     """
     for part, count in enumerate(_apart(run, times, x)):
-        x = run.tape.repeat(count, _runner(run, block, f"{scope}{part}."), x)
+        runner = _runner(run, block, f"{scope}{part}.", checkpointed=run.checkpointed)
+        x = run.tape.repeat(count, runner, x) if run.every is None else _alternating(run, block, count, f"{scope}{part}.", x)
     return x
+
+
+def _alternating(run: Recording, block: BlockModule, times: int, scope: str, x: Value) -> Value:
+    """Record equal blocks of which every n-th of the whole model is computed again in backward.
+
+    (torchtitan ``distributed/activation_checkpoint.py``: the n-th, the 2n-th and so on, in order of layers.)
+    """
+    tape, every = run.tape, run.every or 1
+    lead = min(times, -run.passed % every)
+    whole, tail = divmod(times - lead, every)
+    closes = (run.passed + lead) % every == 0
+    run.passed += times
+    if lead:
+        x = _stretch(run, block, f"{scope}lead.", lead, recomputes=closes)(x)
+    if whole:
+        x = tape.repeat(whole, _stretch(run, block, scope, every, recomputes=True), x)
+    return _stretch(run, block, f"{scope}tail.", tail, recomputes=False)(x) if tail else x
+
+
+def _stretch(run: Recording, block: BlockModule, scope: str, length: int, *, recomputes: bool) -> Callable[[Value], Value]:
+    """Return layers in a row, the last of which is computed again in backward when ``recomputes``."""
+
+    def run_stretch(x: Value) -> Value:
+        plain = length - recomputes
+        if plain:
+            x = run.tape.repeat(plain, _runner(run, block, f"{scope}plain.", checkpointed=False), x)
+        return _runner(run, block, f"{scope}again.", checkpointed=True)(x) if recomputes else x
+
+    return run_stretch
 
 
 def _apart(run: Recording, times: int, x: Value) -> list[int]:
@@ -44,14 +74,14 @@ def _apart(run: Recording, times: int, x: Value) -> list[int]:
     return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
 
 
-def _runner(run: Recording, block: BlockModule, scope: str) -> Callable[[Value], Value]:
+def _runner(run: Recording, block: BlockModule, scope: str, *, checkpointed: bool) -> Callable[[Value], Value]:
     def run_block(x: Value) -> Value:
         return block.record(run, x, scope)
 
     def run_checkpointed(x: Value) -> Value:
         return run.tape.checkpoint(run_block, x)
 
-    runner, units = run_checkpointed if run.checkpointed else run_block, run.units
+    runner, units = run_checkpointed if checkpointed else run_block, run.units
     if units is None:
         return runner
     elements, trained = run.elements_of(block.weights(), block.linears())

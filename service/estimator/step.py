@@ -135,7 +135,17 @@ class Step:
         tape.run_backward()
         if self.units is not None:
             elements = self.model.counts.outside_blocks
-            self.units.close_root(elements, elements if self.run.trains_all else 0)
+            self.units.close_root(elements, self._trained_outside() if self.run.trains_all else 0)
+
+    def _trained_outside(self) -> int:
+        """Return the trained elements outside of the blocks."""
+        outside, run = self.model.counts.outside_blocks, self.run
+        if not run.frozen:
+            return outside
+        inside = {weight for block, _ in self.model.blocks for weight in block.weights()}
+        return outside - sum(
+            weight.numel for weight, _ in self.model.weights() if weight not in inside and not run.trains(weight)
+        )
 
     def _drop_tables(self) -> None:
         self.tape.release(*self.tables)

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from service.estimator.architecture import Architecture
 from service.estimator.gathering import bucket_bytes, gathering
 from service.estimator.layout import Layout
+from service.estimator.losses import LossPass
 from service.estimator.moments import Moment, Parts
+from service.estimator.optimizers.table import optimizer_named
 from service.estimator.passes import Highs, TrainingPass, record_training
+from service.estimator.precision import Precision
 from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
 from service.estimator.tape import sizes
+from service.estimator.tape.fused_losses import liger_chunk_tokens
 from service.estimator.tape.ledger import Point, Section, highest_of
 from service.estimator.units import ceil_div
-from service.estimator.workload import Method, TrainWorkload
+from service.estimator.workload import Loss, Method, TrainWorkload
 
 Recorder = Callable[[Architecture, TrainingPass], Highs]
 
@@ -51,13 +55,38 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         checkpointing=workload.activation_checkpointing,
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
-        accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer,
+        accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer or workload.optimizer_in_backward,
         gathering=gathering(precision, layout),
         batched=model.recurrent and workload.micro_batch_size > 1,
         padded=workload.padding_mask,
         window_reached=window is not None and workload.sequence_length >= window,
         ranks=layout.tensor_parallel,
+        loss=loss_pass(model, workload),
+        frozen=workload.frozen,
+        steps_in_backward=_temporaries_in_backward(workload, precision),
+        selective=workload.selective_every,
     )
+
+
+def loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | None:
+    """Return how the loss is computed; None is the model's own way, with all logits."""
+    if workload.loss is Loss.FULL_LOGITS:
+        return None
+    tokens = workload.micro_batch_size * workload.sequence_length
+    linear = workload.loss is Loss.FUSED_LINEAR
+    return LossPass(
+        kind=workload.loss,
+        chunk_tokens=liger_chunk_tokens(tokens, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size)
+        if linear
+        else 0,
+    )
+
+
+def _temporaries_in_backward(workload: TrainWorkload, precision: Precision) -> int | None:
+    if not workload.optimizer_in_backward:
+        return None
+    elements = optimizer_named(workload.optimizer).temporaries_of_one or 0
+    return elements * precision.optimizer_dtype.bytes_per_element
 
 
 def train_timeline(

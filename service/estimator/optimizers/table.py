@@ -13,6 +13,9 @@ from service.estimator.optimizers.tensors import TrainedTensor
 STEP_COUNT_BYTES = 4
 """A fused optimizer keeps one fp32 step count per tensor on the device."""
 
+LOOP_TEMPORARIES = 2
+"""Tensors of the size of the one that torch.optim's plain AdamW loop is at."""
+
 _TORCH = "torch.optim 2.13, counted on traces"
 _BITSANDBYTES = "bitsandbytes optim/optimizer.py: blocks of 256, fp32 below 4096 elements"
 _TORCHAO = "torchao 0.18 optim/adam.py and optim/subclass_*.py; its compiled step is one fused kernel per tensor"
@@ -39,6 +42,14 @@ class Optimizer:
     host_bytes_per_element: int = 0
     whole_tensors: bool = False
     source: str = _TORCH
+
+    @property
+    def temporaries_of_one(self) -> int | None:
+        """Elements of temporaries per element of a tensor that is stepped alone; None where its shape matters."""
+        if self.per_element_temporaries is not None or self.num_states is None:
+            in_place = 0 if self.step is rules.no_temporaries else None
+            return self.per_element_temporaries if self.per_element_temporaries is not None else in_place
+        return LOOP_TEMPORARIES
 
     def state_bytes(self, tensors: tuple[TrainedTensor, ...], width: int) -> int:
         """Return the bytes of all states of a rank's tensors; ``width`` is that of the policy's optimizer dtype."""
@@ -94,7 +105,7 @@ MODELLED: Mapping[str, Optimizer] = MappingProxyType(
                 name="adamw_loop",
                 num_states=2,
                 states=partial(rules.elementwise, num_states=2),
-                step=partial(rules.of_largest, count=2),
+                step=partial(rules.of_largest, count=LOOP_TEMPORARIES),
                 step_formula="square root and quotient of the largest tensor",
             ),
             _plain("sgd", 0),

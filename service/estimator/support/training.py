@@ -5,22 +5,19 @@ from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
-from service.estimator.optimizers.table import optimizer_named
-from service.estimator.states import Shards
 from service.estimator.support.adapters import check_adapters
 from service.estimator.support.layouts import check_training_layout
 from service.estimator.support.model_limits import check_attention, check_sequence
+from service.estimator.support.step_options import check_step_options
 from service.estimator.support.words import only
-from service.estimator.workload import Checkpointing, Framework, Loss, Method, Offload, TrainWorkload
+from service.estimator.workload import Framework, Method, Offload, TrainWorkload
 
 _TRAINED_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 _AT_REST: dict[str, object] = {
     "fp32_norms_and_head": False,
-    "optimizer_in_backward": False,
     "compile": False,
     "float8": False,
     "double_quantization": True,
-    "frozen": (),
 }
 """Words without a term, with the value that changes nothing."""
 _ABSENT = (
@@ -30,7 +27,6 @@ _ABSENT = (
     "num_images",
     "image_tokens",
     "audio_frames",
-    "selective_every",
 )
 
 
@@ -41,10 +37,8 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
         raise NotModelledError(what, field="workload.task", modelled=["serve", "train of its text_config alone"])
     only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
     only(workload.method, "workload.method", (Method.FULL, Method.LORA))
-    only(workload.loss, "workload.loss", (Loss.FULL_LOGITS,))
-    only(workload.activation_checkpointing, "workload.activation_checkpointing", (Checkpointing.NONE, Checkpointing.FULL))
     _check_unmodelled_words(workload)
-    _check_optimizer(workload, layout)
+    check_step_options(model, workload, layout)
     if workload.offload != Offload():
         raise NotModelledError("offload", field="workload.offload", modelled=["none"])
     check_adapters(model, workload)
@@ -52,13 +46,6 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
     check_attention(model, workload.attention)
     _check_precision(model, workload, layout)
     check_training_layout(model, workload, layout)
-
-
-def _check_optimizer(workload: TrainWorkload, layout: Layout) -> None:
-    optimizer = optimizer_named(workload.optimizer)
-    if optimizer.whole_tensors and Shards.of(layout).optimizer > 1:
-        what = f"{optimizer.name}, whose step works on whole matrices, with sharded states"
-        raise NotModelledError(what, field="workload.optimizer", modelled=["zero_stage 0"])
 
 
 def _check_unmodelled_words(workload: TrainWorkload) -> None:

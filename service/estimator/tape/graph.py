@@ -35,9 +35,8 @@ class Tape:
     def __init__(self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False) -> None:
         """Start an empty recording."""
         self.ledger = Ledger(section)
-        self.mode = mode
-        self.autocast = autocast
-        self.accumulating = accumulating
+        self.mode, self.autocast, self.accumulating = mode, autocast, accumulating
+        self.steps_in_backward: int | None = None
         self.nodes: list[Node | Hook | Segment] = []
         self.copies: dict[str, tuple[Value, int]] = {}
         self.times = 1
@@ -180,6 +179,8 @@ class Tape:
         parameter.held = None
         if self.collected is not None:
             self.collected.append(grad)
+        elif self.steps_in_backward is not None:
+            self.release(self.allocate(Category.TEMPORARIES, sizes.constant(parameter.numel * self.steps_in_backward)), grad)
         elif self.accumulating:
             self.release(grad)
         else:

@@ -14,7 +14,7 @@ INDEX_BYTES = 8
 def shifted_loss(tape: Tape, logits: Value) -> Value:
     """Return the loss of the next token, in fp32 (ForCausalLMLoss); the logits stay with the caller."""
     upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
-    labels, padded = _shifted_labels(tape)
+    labels, padded = shifted_labels(tape)
     loss = cross_entropy(tape, upcast, Value(labels, logits.numel, DType.FP32))
     tape.free(upcast)
     tape.release(labels, padded)
@@ -30,23 +30,24 @@ def plain_loss(tape: Tape, logits: Value, *, upcast: bool) -> Value:
     return loss
 
 
-def _shifted_labels(tape: Tape) -> tuple[Storage, Storage]:
+def shifted_labels(tape: Tape) -> tuple[Storage, Storage]:
     """Return the shifted labels and the padded ones that they were cut from: one storage for a single sequence."""
     shifted = sizes.add(sizes.per_token(INDEX_BYTES), sizes.per_sequence(INDEX_BYTES))
     padded = sizes.subtract(sizes.per_token(INDEX_BYTES), sizes.per_position(INDEX_BYTES))
     return tape.allocate(Category.ACTIVATIONS, shifted), tape.allocate(Category.ACTIVATIONS, padded)
 
 
-def cross_entropy(tape: Tape, logits: Value, labels: Value) -> Value:
+def cross_entropy(tape: Tape, logits: Value, labels: Value, *, last: bool = True) -> Value:
     """Return the mean loss: log-softmax keeps its output, the negative log-likelihood its input and labels.
 
     Log-softmax runs in the dtype of the logits, autocast or not, since cross_entropy names that dtype; the likelihood is on
-    autocast's fp32 list. After the gradient of the log-softmax is made, the rest of backward begins.
+    autocast's fp32 list. After the gradient of the ``last`` log-softmax is made, the rest of backward begins.
     """
 
     def log_softmax_backward(_: Storage) -> None:
         tape.send(logits, tape.allocate(Category.LOGITS, bytes_of(logits.numel, logits.dtype)))
-        tape.ledger.enter(Section.BACKWARD)
+        if last:
+            tape.ledger.enter(Section.BACKWARD)
 
     def nll_backward(_: Storage) -> None:
         tape.send(source, tape.allocate(Category.LOGITS, bytes_of(source.numel, source.dtype)))
