@@ -3,6 +3,7 @@
 from service.estimator.engines.chips import Chip
 from service.estimator.engines.pooled import Part, Place
 from service.estimator.engines.ranks import Rank
+from service.estimator.engines.versions import Version
 from service.estimator.engines.vllm_release import Release
 from service.estimator.layout import Layout
 from service.estimator.result import Basis
@@ -12,6 +13,9 @@ _LOGS = "start-up logs of vLLM 0.19.0 on H100 80GB (jgchn/llm-d-planner, accurac
 _OLD_LOGS = "start-up logs of vLLM 0.7 on GPUs of 12 to 44 GiB: 0.01 to 0.12 GiB"
 
 _ONE_GPU = 250 * MIB
+_ONE_GPU_BEFORE_TRIAL_GRAPHS = 130 * MIB
+"""0.13 GiB in the logs of 0.15.0, 0.16.0 and 0.17.0, 0.25 since 0.18.0 captures a few graphs while it profiles."""
+_TRIAL_GRAPHS = Version(0, 18)
 _STAGES_ALONE = 70 * MIB
 _BY_RANKS = {2: 2115 * MIB, 4: 2180 * MIB}
 _MORE_RANKS = 2180 * MIB
@@ -34,9 +38,16 @@ def non_torch(release: Release, chip: Chip, layout: Layout) -> Part:
         point = _OLD_ONE_GPU + (_OLD_COMMUNICATOR if tensor > 1 else 0)
         return _outside("device_context" if tensor == 1 else "communication_buffers", point, tensor, _OLD_LOGS)
     if tensor == 1:
-        point = _STAGES_ALONE if layout.pipeline_parallel > 1 else _ONE_GPU if chip.is_hopper_or_later else _OLD_ONE_GPU
-        return _outside("device_context", point, tensor, _LOGS)
+        return _outside("device_context", _alone(release, chip, layout), tensor, _LOGS)
     return _outside("communication_buffers", _BY_RANKS.get(tensor, _MORE_RANKS), tensor, _LOGS)
+
+
+def _alone(release: Release, chip: Chip, layout: Layout) -> int:
+    if layout.pipeline_parallel > 1:
+        return _STAGES_ALONE
+    if not chip.is_hopper_or_later:
+        return _OLD_ONE_GPU
+    return _ONE_GPU if release.version >= _TRIAL_GRAPHS else _ONE_GPU_BEFORE_TRIAL_GRAPHS
 
 
 def graphs(release: Release, rank: Rank, layout: Layout, *, eager: bool) -> Part:
