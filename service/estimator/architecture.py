@@ -57,6 +57,8 @@ class Architecture:
     """Whether the backward of layers reads those tables themselves, rather than what each layer makes of them (glm)."""
     recurrent: bool = False
     """Whether layers keep a state for each sequence, which no cache of tokens holds."""
+    chunked: bool = False
+    """Whether a layer divides its sequence into chunks, so that a recording holds for one length only."""
     idle_tower: bool = False
     """Whether ``stem`` is a tower for other input than text, which text alone does not run."""
     only_eager: bool = False

@@ -37,6 +37,8 @@ class TrainingPass:
     """Whether a padding mask with zeros in it comes with the batch."""
     window_reached: bool = False
     """Whether the sequence is at least as long as the model's sliding window."""
+    length: int | None = None
+    """Tokens of a sequence, where the model's tensors are no polynomial of it: scans in chunks."""
     ranks: int = 1
     """Tensor-parallel ranks that the model was shared out to: its numbers alone do not tell it from a smaller model."""
     loss: LossPass | None = None
@@ -73,6 +75,7 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
         tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
+    run.length = how.length
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
     units = Units(tape, how.gathering) if how.gathering is not None else None
     step = Step(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)

@@ -95,6 +95,7 @@ class Recording:
         self.padded = False
         self.window_reached = False
         self.batched = False
+        self.length: int | None = None
         self.static_length: int | None = None
         self.drops_prompt = False
         self.names: list[Storage] | None = None

@@ -60,6 +60,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         batched=model.recurrent and workload.micro_batch_size > 1,
         padded=workload.padding_mask,
         window_reached=window is not None and workload.sequence_length >= window,
+        length=workload.sequence_length if model.chunked else None,
         ranks=layout.tensor_parallel,
         loss=loss_pass(model, workload),
         frozen=workload.frozen,

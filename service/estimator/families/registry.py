@@ -41,6 +41,7 @@ _FAMILIES = {
     "llama4_text": "llama4",
     "ministral": "ministral",
     "mamba": "mamba",
+    "mamba2": "mamba2",
     "mistral": "llama",
     "modernbert": "modernbert",
     "mixtral": "moe",

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.dtypes import DType
+from service.estimator.modules.block import Mixer
+from service.estimator.modules.convolving import convolved, masked_rows
 from service.estimator.modules.feedforward import ACTIVATIONS
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
@@ -23,8 +25,7 @@ from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value, value_of
 from service.estimator.tape.norms import weightless_norm
 from service.estimator.tape.products import autocast_input, autocast_weight, batched_product, copy_of, split
-from service.estimator.tape.scan import convolution, outer, scan
-from service.estimator.tape.views import narrow
+from service.estimator.tape.scan import outer, scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +77,17 @@ class MambaMixer:
         tape, channels = run.tape, run.extent.tokens(self.inner_size)
         decay_log, skip, *filters = run.parameters(self._own(), scope)
         rates = chain(tape, chain(tape, cast(tape, value_of(decay_log), DType.FP32), _exponential), multiply_scalar)
-        projected = run.linear(self.entry, x, scope)
+        rows = masked_rows(run, x)
+        projected = run.linear(self.entry, rows, scope)
         hidden, gate = split(tape, projected, (channels, channels))
-        padded = sizes.add(channels, sizes.per_sequence((self.kernel_size - 1) * self.inner_size))
-        wide = convolution(tape, hidden, filters[0], filters[1] if self.convolution_bias else None, padded)
-        tape.free(hidden)
-        hidden = chain(tape, chain(tape, wide, lambda t, v: narrow(t, v, channels)), ACTIVATIONS[self.activation])
+        hidden = convolved(run, hidden, filters, self.kernel_size, ACTIVATIONS[self.activation])
+        hidden = chain(tape, hidden, lambda _, value: masked_rows(run, value))
         steps, entering, reading = self._selected(run, hidden, scope)
         scanned = self._scanned(run, hidden, (steps, rates, entering, reading), cast(tape, value_of(skip), DType.FP32), scope)
         gated = self._gated(run, scanned, gate)
         narrowed = cast(tape, gated, x.dtype)
         y = chain(tape, narrowed, lambda _, value: run.linear(self.output, value, scope))
-        tape.free(gated, steps, entering, reading, rates, hidden, gate)
+        tape.free(gated, steps, entering, reading, rates, hidden, gate, rows)
         return y
 
     def _selected(self, run: Recording, hidden: Value, scope: str) -> tuple[Value, Value, Value]:
@@ -152,7 +152,7 @@ class MambaBlock:
     """A layer of norm and mixer, with a residual that may be kept in fp32."""
 
     norm: Norm
-    mixer: MambaMixer
+    mixer: Mixer
     fp32_residual: bool
 
     def linears(self) -> tuple[Linear, ...]:
