@@ -1,9 +1,11 @@
 """Components of the deciding moment: each with its formula in numbers and where the formula comes from."""
 
+from service.estimator.adapters.base import BaseWeights, base_of
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment
 from service.estimator.optimizers.table import optimizer_named
+from service.estimator.quantization.weights import weight_bytes
 from service.estimator.result import Basis, Component
 from service.estimator.states import Shards, TrainedParameters
 from service.estimator.units import format_count
@@ -79,6 +81,8 @@ class _Formulas:
 
     def _weights(self) -> str:
         total = self.model.parameter_counts().total
+        if self.workload.lora is not None and (base := base_of(self.model, self.workload)).scheme is not None:
+            return _packed(self.model, base, self.shards.weights)
         return _per_rank(
             f"{format_count(total)} params x {self.precision.param_dtype.bytes_per_element} B", self.shards.weights
         )
@@ -113,6 +117,14 @@ class _Formulas:
         if name == "gathered_weights":
             return f"weights gathered or cast to {self.precision.compute_dtype.value} for this instant"
         return f"{self.layout.sharding.value} buckets over {self.layout.shards} ranks"
+
+
+def _packed(model: Architecture, base: BaseWeights, shards: int) -> str:
+    """Return the parts of quantised weights in numbers: codes, scales, and what stays in its dtype."""
+    assert base.scheme is not None  # noqa: S101 - the caller asked for quantised weights
+    found = weight_bytes(model, base.scheme, base.dtype)
+    held = _per_rank(f"({found.quantised} B of codes + {found.kept} B in {base.dtype.value})", shards)
+    return f"{base.scheme.packing.value}: {held} + {found.scales} B of scales"
 
 
 def _per_rank(formula: str, shards: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.losses import LossPass, record_loss
+from service.estimator.quantization.scheme import Scheme
 from service.estimator.recording import Extent, Recording
 from service.estimator.step import Step
 from service.estimator.tape import sizes
@@ -31,6 +32,10 @@ class TrainingPass:
     keeps_logits: bool
     accumulating: bool
     gathering: Gathering | None = None
+    scheme: Scheme | None = None
+    """How the frozen linear layers are stored, where they are quantised."""
+    compute: DType = DType.BF16
+    """The dtype of products with quantised weights."""
     batched: bool = False
     """Whether there is more than one sequence: then a transposed tensor is copied where one sequence's is a view."""
     padded: bool = False
@@ -75,6 +80,7 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
         tape, dtype=how.param_dtype, trains_all=how.trains_all, attention=_kernel(model, how.attention), lora=how.lora
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
+    run.scheme, run.compute = how.scheme, how.compute
     run.length = how.length
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
     units = Units(tape, how.gathering) if how.gathering is not None else None

@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from service.estimator.adapters.frozen import frozen_linear
+from service.estimator.adapters.low_rank import low_rank
+from service.estimator.adapters.site import Site
 from service.estimator.dtypes import DType
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.parallel.collectives import shared_linear
+from service.estimator.quantization.layers import quantises
+from service.estimator.quantization.scheme import Scheme
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, cast, chain, multiply_scalar
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value, bytes_of
@@ -100,6 +104,8 @@ class Recording:
         self.drops_prompt = False
         self.names: list[Storage] | None = None
         self.trains_all = trains_all
+        self.scheme: Scheme | None = None
+        self.compute = dtype
         self.frozen: tuple[str, ...] = ()
         self.every: int | None = None
         self.passed = 0
@@ -160,8 +166,26 @@ class Recording:
         if layer.ranks > 1:
             rows = self.extent.tokens(1)
             return shared_linear(self.tape, layer, x, weight, rows=rows, bias=bias[0] if bias else None, category=category)
-        result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
-        return self._adapted(layer, x, result, scope) if self.adapts(layer) else result
+        packed, adapted = self.scheme is not None and quantises(layer, self.scheme), self.adapts(layer)
+        site = self._site(layer, scope, packed=packed) if packed or adapted else None
+        if site is not None and packed:
+            result = frozen_linear(site, x, category=category)
+        else:
+            result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
+        if site is None or self.lora is None or not adapted:
+            return result
+        return low_rank(site, x, result, rank=self.lora.rank, dtype=self.lora.dtype)
+
+    def _site(self, layer: Linear, scope: str, *, packed: bool) -> Site:
+        """Return what adapters and quantised weights need to know about a layer in this pass."""
+        return Site(
+            tape=self.tape,
+            layer=layer,
+            tokens=self.extent.tokens,
+            parameter=lambda name, numel, dtype: self._adapter(f"{scope}{layer.name}.{name}", numel, dtype),
+            scheme=self.scheme if packed else None,
+            compute=self.compute,
+        )
 
     def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear]) -> tuple[int, int]:
         """Return the elements of a block with its adapters, and those of them that are trained."""
@@ -176,23 +200,6 @@ class Recording:
         if self.lora is None:
             return False
         return self.lora.targets is None or layer.target in self.lora.targets
-
-    def _adapted(self, layer: Linear, x: Value, result: Value, scope: str) -> Value:
-        """Add ``B(A(x)) * scaling`` as PEFT does: in the adapters' dtype, then back to the layer's."""
-        tape, lora = self.tape, self.lora
-        assert lora is not None  # noqa: S101 - adapts() was asked first
-        down = self._adapter(f"{scope}{layer.name}.lora_A", lora.rank * layer.in_features, lora.dtype)
-        up = self._adapter(f"{scope}{layer.name}.lora_B", lora.rank * layer.out_features, lora.dtype)
-        source = cast(tape, x, lora.dtype)
-        low = linear(tape, source, down, self.extent.tokens(lora.rank))
-        high = chain(tape, low, lambda t, value: linear(t, value, up, self.extent.tokens(layer.out_features)))
-        scaled = chain(tape, high, multiply_scalar)
-        summed = add(tape, result, scaled)
-        dtype = result.dtype
-        tape.free(scaled, result)
-        adapted = cast(tape, summed, dtype)
-        tape.free(summed, source)
-        return adapted
 
     def cached(self, key: Value, value: Value, elements: int, window: int | None = None) -> tuple[Value, Value]:
         """Return key and value as attention reads them: through the cache when there is one, ``elements`` per token each.

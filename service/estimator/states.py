@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.estimator.adapters.base import base_bytes
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout, Sharding
@@ -141,7 +142,11 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     stepped, stored = (local_elements(trained, layout, count) for count in (shards.optimizer, shards.gradients))
     main = precision.main_grad_bytes_per_param if full else 0
     main_bytes = main * (stored if precision.main_grad_persistent else stepped)
-    frozen_bytes = ceil_div(trained.frozen * precision.param_dtype.bytes_per_element, shards.weights)
+    frozen_bytes = (
+        ceil_div(trained.frozen * precision.param_dtype.bytes_per_element, shards.weights)
+        if full
+        else base_bytes(model, workload, shards.weights)
+    )
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
     gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
     in_main_buffer = full and precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.estimator.adapters.base import base_of
 from service.estimator.architecture import Architecture
 from service.estimator.gathering import bucket_bytes, gathering
 from service.estimator.layout import Layout
@@ -47,8 +48,9 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
     window = model.spec.sliding_window
     precision = workload.precision
     in_main_buffer = precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
+    base = base_of(model, workload)
     return TrainingPass(
-        param_dtype=precision.param_dtype if precision.autocast else precision.compute_dtype,
+        param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
         trains_all=workload.method is Method.FULL,
         lora=workload.lora,
@@ -57,6 +59,8 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         keeps_logits=workload.keeps_logits,
         accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer or workload.optimizer_in_backward,
         gathering=gathering(precision, layout),
+        scheme=base.scheme,
+        compute=precision.compute_dtype,
         batched=model.recurrent and workload.micro_batch_size > 1,
         padded=workload.padding_mask,
         window_reached=window is not None and workload.sequence_length >= window,

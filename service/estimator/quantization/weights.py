@@ -8,13 +8,14 @@ from types import MappingProxyType
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import NotModelledError
-from service.estimator.modules.weights import Linear, Weight
+from service.estimator.modules.weights import Weight
+from service.estimator.quantization.layers import ROUTER
 from service.estimator.quantization.packing import Packed, packable, packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme, Scope
 from service.estimator.spec import DecoderSpec
 from service.estimator.workload import Quantization
 
-_EXPERTS, _ROUTER = "mlp_experts", "router"
+_EXPERTS = "mlp_experts"
 STACK_DIMENSIONS = 3
 """A stack of experts is one tensor of expert, output and input."""
 
@@ -58,6 +59,11 @@ class Placed:
     weight: Weight
     packed: int
     kept: int
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether the tensor is a stack of experts."""
+        return len(self.weight.shape) == STACK_DIMENSIONS
 
     @property
     def matrices(self) -> tuple[int, int, int]:
@@ -128,12 +134,6 @@ def stored_bytes(placed: Placed, scheme: Scheme, dtype: DType) -> WeightBytes:
     return WeightBytes(quantised=packed.codes, scales=packed.scales, kept=kept)
 
 
-def quantises(layer: Linear, scheme: Scheme) -> bool:
-    """Tell whether a scheme packs a linear layer, wherever in the model it stands."""
-    is_for_it = scheme.scope is not Scope.EXPERTS and layer.kind != _ROUTER
-    return is_for_it and packable(layer.out_features, scheme) and not scheme.keeps(layer.name)
-
-
 @lru_cache(256)
 def _weight_bytes(asked: _Question) -> WeightBytes:
     parts = [stored_bytes(placed, asked.scheme, asked.dtype) for placed in placements(asked.model, asked.scheme)]
@@ -166,7 +166,7 @@ def _placed(weight: Weight, scheme: Scheme, layers: tuple[int, ...] | None, *, i
     count = len(layers) if layers is not None else 1
     stacked = weight.kind == _EXPERTS and len(weight.shape) == STACK_DIMENSIONS
     candidate = stacked and scheme.scope is not Scope.LINEARS
-    if is_linear and scheme.scope is not Scope.EXPERTS and weight.kind != _ROUTER:
+    if is_linear and scheme.scope is not Scope.EXPERTS and weight.kind != ROUTER:
         candidate = packable(weight.shape[0], scheme)
     if not candidate:
         return Placed(weight, 0, count)

@@ -2,14 +2,13 @@
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.support.bases import check_base
 from service.estimator.workload import TrainWorkload
 
 
 def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
     """Raise for adapters that have no term, and for targets that the model does not have."""
-    if model.quantization is not None:
-        what = f"training on weights that the config quantises ({model.quantization.packing.value})"
-        raise NotModelledError(what, field="model", modelled=["configs without quantization_config"])
+    check_base(model, workload)
     lora = workload.lora
     if lora is None:
         return

@@ -14,10 +14,8 @@ from service.estimator.workload import Framework, Method, Offload, TrainWorkload
 
 _TRAINED_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 _AT_REST: dict[str, object] = {
-    "fp32_norms_and_head": False,
     "compile": False,
     "float8": False,
-    "double_quantization": True,
 }
 """Words without a term, with the value that changes nothing."""
 _ABSENT = (
@@ -36,7 +34,7 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
         what = f"training of {model.family} with its tower"
         raise NotModelledError(what, field="workload.task", modelled=["serve", "train of its text_config alone"])
     only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
-    only(workload.method, "workload.method", (Method.FULL, Method.LORA))
+    only(workload.method, "workload.method", (Method.FULL, Method.LORA, Method.QLORA))
     _check_unmodelled_words(workload)
     check_step_options(model, workload, layout)
     if workload.offload != Offload():

@@ -50,7 +50,6 @@ def _refusal(
     [
         ({"framework": Framework.MEGATRON}, "workload.framework", "transformers"),
         ({"framework": Framework.TORCHTITAN}, "workload.framework", "transformers"),
-        ({"method": Method.QLORA, "lora": Lora()}, "workload.method", "full, lora"),
         ({"method": Method.PEFT, "peft": "ia3"}, "workload.method", "full, lora"),
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
         ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),

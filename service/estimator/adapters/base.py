@@ -1,0 +1,40 @@
+"""The weights that adapters stand on: how they are stored, and in which dtype what is not quantised is kept."""
+
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.quantization.scheme import Packing, Scheme
+from service.estimator.quantization.weights import NF4, NF4_SINGLE, weight_bytes
+from service.estimator.units import ceil_div
+from service.estimator.workload import Method, TrainWorkload
+
+UPCAST = frozenset({Packing.BLOCKS_4BIT, Packing.INT8_ROWS, Packing.AWQ, Packing.FP8})
+"""Beside these, ``prepare_model_for_kbit_training`` casts what is 16 bit to fp32; it leaves GPTQ and HQQ alone (PEFT 0.21)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseWeights:
+    """How the base model is stored: ``dtype`` is that of what is not quantised, ``upcast`` says that it was cast to fp32."""
+
+    scheme: Scheme | None
+    dtype: DType
+    upcast: bool = False
+
+
+def base_of(model: Architecture, workload: TrainWorkload) -> BaseWeights:
+    """Return how a training run stores its base weights: ``qlora`` quantises them to nf4 unless the config did already."""
+    scheme = model.quantization
+    if workload.method is Method.QLORA and scheme is None:
+        scheme = NF4 if workload.double_quantization else NF4_SINGLE
+    upcast = workload.fp32_norms_and_head and scheme is not None and scheme.packing in UPCAST
+    return BaseWeights(scheme=scheme, dtype=DType.FP32 if upcast else workload.precision.param_dtype, upcast=upcast)
+
+
+def base_bytes(model: Architecture, workload: TrainWorkload, shards: int) -> int:
+    """Return the bytes of the frozen weights on one rank; scales are attributes of a parameter, which no sharding splits."""
+    base = base_of(model, workload)
+    if base.scheme is None:
+        return ceil_div(model.weight_bytes(base.dtype), shards)
+    found = weight_bytes(model, base.scheme, base.dtype)
+    return ceil_div(found.quantised + found.kept, shards) + found.scales
