@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from sqlalchemy import Engine
 
-from service.api import calibrations, clusters, fit, gpus, how_many, measurements, models, operations, workers
+from service.api import calibrations, ceilings, clusters, fit, gpus, how_many, measurements, models, operations, workers
 from service.api.application import Lifespan, make_application
 from service.api.metrics import Census, Metrics
 from service.api.parts import Parts
@@ -38,6 +38,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     clusters.router,
     fit.router,
     how_many.router,
+    ceilings.router,
     measurements.router,
     workers.router,
     calibrations.router,

@@ -17,7 +17,7 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
     """Return the question of a how-many request: what it says is kept to the letter, what it leaves open is searched."""
     workload, workload_defaults = read_workload(request.workload)
     layout, layout_defaults = read_layout(request.layout)
-    fixed = _said(request.workload) | _said(request.layout)
+    fixed = words_said(request.workload) | words_said(request.layout)
     constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
     limits = Limits(
         max_gpus=given(constraints.max_gpus, DEFAULT_MAX_GPUS),
@@ -41,7 +41,8 @@ def read_devices(reference: GpuReference) -> tuple[Device, ...]:
     return (read_device(reference),)
 
 
-def _said(request: Struct | UnsetType) -> frozenset[str]:
+def words_said(request: Struct | UnsetType) -> frozenset[str]:
+    """Return the names of the fields that a request has."""
     if isinstance(request, UnsetType):
         return frozenset()
     return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))

@@ -1,0 +1,32 @@
+"""From the planner's ceilings to the answers of the contract."""
+
+from service.api.answers import fit_answer
+from service.api.schemas.ceilings import CeilingAnswer, NextAnswer
+from service.api.words import layout_words, workload_words
+from service.planner.ceilings import Ceiling, Maximized
+from service.usecases.ceilings import CeilingReport
+
+
+def ceiling_answer(report: CeilingReport, maximized: Maximized, *, assumptions: tuple[str, ...]) -> CeilingAnswer:
+    """Return a ceiling in the words of the contract."""
+    ceiling, best = report.ceiling, report.ceiling.best
+    return CeilingAnswer(
+        value=ceiling.value,
+        maximize=maximized.value,
+        fit=None if report.fit is None else fit_answer(report.fit, assumptions=assumptions),
+        workload=None if best is None else workload_words(best.workload),
+        layout=None if best is None else layout_words(best.layout),
+        next=_next(ceiling),
+        num_evaluated=ceiling.num_evaluated,
+        assumptions=list(assumptions),
+    )
+
+
+def _next(ceiling: Ceiling) -> NextAnswer:
+    following = ceiling.next
+    if following is None:
+        return NextAnswer(value=None, deficit_bytes=None, missing_bytes=None, reason=ceiling.refusal or "")
+    deficit, missing = following.judgement.deficit_bytes, following.missing_bytes
+    lacks = f"{following.value} needs {deficit:,} bytes more than a process can allocate"
+    tight = f"{following.value} fits at the point, but the upper end of its interval is {missing:,} bytes too high"
+    return NextAnswer(value=following.value, deficit_bytes=deficit, missing_bytes=missing, reason=lacks if deficit else tight)

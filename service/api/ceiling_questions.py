@@ -1,0 +1,70 @@
+"""From a decoded ceilings request to a question that the planner can answer."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from service.api.hints import explain
+from service.api.questions import ResolvedModel, read_device
+from service.api.reading import read_layout, read_workload
+from service.api.schemas.ceilings import CeilingRequest
+from service.api.schemas.fit import ModelReference
+from service.api.schemas.workload import WorkloadRequest
+from service.api.search_questions import words_said
+from service.errors import InvalidRequestError
+from service.estimator.architecture import Architecture
+from service.planner.ceilings import Maximized
+from service.planner.space import SEARCHABLE, Limits, Question
+from service.usecases.ceilings import CeilingQuestion
+
+_LEAST = {
+    Maximized.MICRO_BATCH_SIZE: {"micro_batch_size": 1},
+    Maximized.SEQUENCE_LENGTH: {"sequence_length": 1, "prompt_tokens": 1},
+    Maximized.NUM_SEQUENCES: {"num_sequences": 1},
+    Maximized.LORA_RANK: {},
+    Maximized.NUM_PARAMETERS: {},
+}
+
+
+def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], ResolvedModel]) -> CeilingQuestion:
+    """Return the question; the word that is maximised starts at its least, whatever the request says of it."""
+    maximized = request.maximize
+    said = words_said(request.workload) | words_said(request.layout)
+    workload, workload_defaults = read_workload(_complete(request))
+    layout, layout_defaults = read_layout(request.layout)
+    starts = frozenset(_LEAST[maximized])
+    searched = SEARCHABLE - said - {"data_parallel"}
+    limits = Limits(max_gpus=layout.num_gpus, confidence=request.confidence)
+    lines = (*workload_defaults, *layout_defaults)
+    return CeilingQuestion(
+        architecture=_model(request, resolve),
+        question=Question(workload=workload, layout=layout, fixed=said | starts | {"data_parallel"}, limits=limits),
+        device=read_device(request.gpu),
+        maximized=maximized,
+        assumptions=tuple(line for line in lines if line.partition(" = ")[0].rpartition(".")[2] not in searched | starts),
+    )
+
+
+def _complete(request: CeilingRequest) -> WorkloadRequest:
+    """Return the workload with the least value of what is maximised."""
+    document = msgspec.to_builtins(request.workload)
+    allowed = set(request.workload.__struct_fields__)
+    document |= {name: value for name, value in _LEAST[request.maximize].items() if name in allowed}
+    try:
+        complete: WorkloadRequest = msgspec.convert(document, WorkloadRequest)
+    except msgspec.ValidationError as error:
+        raise explain(error, WorkloadRequest, document, spell=lambda path: f"workload.{path}") from error
+    return complete
+
+
+def _model(request: CeilingRequest, resolve: Callable[[ModelReference], ResolvedModel]) -> Architecture | None:
+    if request.maximize is Maximized.NUM_PARAMETERS:
+        if request.model is not UNSET:
+            message = "model: maximize num_parameters asks for a size, of scaled models; leave the model out"
+            raise InvalidRequestError(message, errors=[{"field": "model", "message": message}])
+        return None
+    if isinstance(request.model, UnsetType):
+        message = "model: required and missing"
+        raise InvalidRequestError(message, errors=[{"field": "model", "message": "required and missing"}])
+    return resolve(request.model).architecture

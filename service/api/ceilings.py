@@ -1,0 +1,55 @@
+"""POST /v1/ceilings: the largest batch, sequence, concurrency, LoRA rank or model that still fits."""
+
+from functools import partial
+from typing import Any
+
+from litestar import Request, Router, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.api.ceiling_answers import ceiling_answer
+from service.api.ceiling_questions import read_ceiling
+from service.api.decoding import read_body
+from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.parts import parts_of
+from service.api.resolving import resolve_model
+from service.api.responses import json_answer
+from service.api.schemas.ceilings import CeilingAnswer, CeilingRequest
+from service.estimator.estimate import PlanCache
+from service.usecases.ceilings import answer_ceiling
+
+EXAMPLE = {
+    "model": "llama-2-7b",
+    "workload": {"task": "train", "method": "lora", "precision": "bf16", "sequence_length": 4096},
+    "gpu": "A100-SXM4-80GB",
+    "maximize": "micro_batch_size",
+}
+
+
+@post(
+    "/",
+    status_code=200,
+    sync_to_thread=True,
+    operation=Operation(
+        id="ceiling",
+        tag="ceilings",
+        summary="Say how large a batch, a sequence, a load, an adapter or a model may be.",
+        description="Bisects on the model's own answers: the ceiling comes with the answer of /v1/fit there and with what the "
+        "next value lacks. zero_stage, sharding, activation_checkpointing and micro_batch_size are searched where the request "
+        "says nothing.",
+        body=CeilingRequest,
+        example=EXAMPLE,
+        replies={200: Reply(description="The ceiling, proved from both sides.", bodies=(CeilingAnswer,))},
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Say how large a value may be."""
+    parts = parts_of(request)
+    asked = read_body(request.scope, body, CeilingRequest)
+    question = read_ceiling(asked, partial(resolve_model, parts.specs))
+    report = answer_ceiling(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+    return json_answer(ceiling_answer(report, question.maximized, assumptions=question.assumptions))
+
+
+router = Router(path="/v1/ceilings", route_handlers=[ceiling])

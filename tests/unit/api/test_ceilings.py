@@ -1,0 +1,126 @@
+"""POST /v1/ceilings without a database: the largest value, the answer there, and what one more lacks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from tests.unit.api.builders import served
+
+QUESTION: dict[str, Any] = {
+    "model": "llama-2-7b",
+    "workload": {"task": "train", "method": "lora", "precision": "bf16", "sequence_length": 2048, "attention": "flash"},
+    "gpu": "A100-SXM4-80GB",
+    "maximize": "micro_batch_size",
+}
+SERVING = {"task": "serve", "prompt_tokens": 1024, "output_tokens": 256}
+
+
+@pytest.fixture(scope="module", name="client")
+def start() -> Iterator[TestClient[Any]]:
+    """Serve the API over fakes for the tests of this file."""
+    with served() as client:
+        yield client
+
+
+def _body(changes: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in (QUESTION | changes).items() if value is not None}
+
+
+def ask(client: TestClient[Any], **changes: object) -> dict[str, Any]:
+    """Return the answer to a legal question."""
+    answer = client.post("/v1/ceilings", json=_body(changes))
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def refused(client: TestClient[Any], **changes: object) -> str:
+    """Return why a question is refused."""
+    answer = client.post("/v1/ceilings", json=_body(changes))
+    assert answer.status_code == 422, answer.text
+    return str(answer.json()["detail"])
+
+
+@pytest.mark.parametrize(
+    ("maximize", "workload", "word"),
+    [
+        ("micro_batch_size", QUESTION["workload"], "micro_batch_size"),
+        ("sequence_length", {"task": "train", "method": "lora", "precision": "bf16"}, "sequence_length"),
+        ("num_sequences", SERVING, "num_sequences"),
+        ("sequence_length", {"task": "serve", "num_sequences": 4}, "prompt_tokens"),
+    ],
+)
+def test_the_ceiling_fits_and_the_next_does_not(
+    client: TestClient[Any], maximize: str, workload: dict[str, Any], word: str
+) -> None:
+    """Asked as a fit, the value fits and one more does not: both sides are proved by the same model."""
+    found = ask(client, maximize=maximize, workload=workload)
+
+    asked = {"model": QUESTION["model"], "gpu": QUESTION["gpu"], "layout": found["layout"]}
+    at = client.post("/v1/fit", json={**asked, "workload": found["workload"]}).json()
+    beyond = client.post("/v1/fit", json={**asked, "workload": found["workload"] | {word: found["next"]["value"]}}).json()
+    assert found["workload"][word] == found["value"] == found["next"]["value"] - 1
+    assert at["verdict"] == "fits"
+    assert at["per_gpu"] == found["fit"]["per_gpu"]
+    assert beyond["verdict"] != "fits"
+    assert found["next"]["missing_bytes"] > 0
+
+
+def test_what_the_request_fixes_is_not_searched(client: TestClient[Any]) -> None:
+    """Checkpointing makes room; a request that forbids it gets a smaller ceiling."""
+    fixed = QUESTION["workload"] | {"activation_checkpointing": "none"}
+
+    searched, pinned = ask(client), ask(client, workload=fixed)
+
+    assert searched["workload"]["activation_checkpointing"] == "full"
+    assert pinned["workload"]["activation_checkpointing"] == "none"
+    assert searched["value"] > pinned["value"]
+
+
+def test_a_rank_has_a_ceiling(client: TestClient[Any]) -> None:
+    """Larger adapters need more of everything."""
+    found = ask(client, maximize="lora_rank", workload=QUESTION["workload"] | {"micro_batch_size": 8})
+
+    assert found["workload"]["lora"]["rank"] == found["value"]
+    assert found["next"]["value"] == found["value"] + 1
+
+
+def test_a_card_has_a_largest_model(client: TestClient[Any]) -> None:
+    """Without a model the question is how large one may be; more memory holds a larger one."""
+    workload = {"task": "train", "precision": "bf16", "sequence_length": 1024}
+
+    small, large = (
+        ask(client, model=None, maximize="num_parameters", workload=workload, gpu={"memory_bytes": size})["value"]
+        for size in ("24Gi", "80Gi")
+    )
+
+    assert small is not None
+    assert small < large
+
+
+def test_nothing_fits_is_an_answer(client: TestClient[Any]) -> None:
+    """A model whose weights alone are too large has no ceiling, and the answer says what is missing for the least value."""
+    found = ask(client, model="llama-2-70b")
+
+    assert found["value"] is None
+    assert found["fit"] is None
+    assert found["next"]["value"] == 1
+    assert found["next"]["deficit_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"maximize": "num_sequences"}, "serve"),
+        ({"maximize": "micro_batch_size", "workload": SERVING | {"num_sequences": 1}}, "train"),
+        ({"maximize": "lora_rank", "workload": {"task": "train", "sequence_length": 8}}, "adapters"),
+        ({"model": None}, "model"),
+        ({"maximize": "num_parameters"}, "leave the model out"),
+        ({"maximize": "micro_batch"}, "micro_batch_size"),
+        ({"workload": {"task": "train", "method": "lora"}}, "sequence_length"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(client: TestClient[Any], changes: dict[str, Any], said: str) -> None:
+    """A word of the other task, adapters that are not there, a model that is missing or too many."""
+    assert said in refused(client, **changes)
