@@ -75,8 +75,12 @@ class Layout:
             message = "sequence_parallel splits the sequence over tensor-parallel ranks, but tensor_parallel is 1"
             raise InvalidInputError(message, field="layout.sequence_parallel")
         ranks = self.data_parallel * self.context_parallel
-        if ranks % self.expert_parallel:
-            message = f"expert_parallel {self.expert_parallel} does not divide data_parallel x context_parallel = {ranks}"
+        spread, rest = divmod(ranks * self.tensor_parallel, self.expert_tensor_parallel or self.tensor_parallel)
+        if rest or spread % self.expert_parallel:
+            over = "data_parallel x context_parallel"
+            if self.expert_tensor_parallel not in {None, self.tensor_parallel}:
+                over += f" x tensor_parallel / expert_tensor_parallel {self.expert_tensor_parallel}"
+            message = f"expert_parallel {self.expert_parallel} does not divide {over} = {spread}"
             raise InvalidInputError(message, field="layout.expert_parallel")
         if self.shard_size is not None and ranks % self.shard_size:
             message = f"shard_size {self.shard_size} does not divide data_parallel x context_parallel = {ranks}"

@@ -1,0 +1,77 @@
+"""Pipeline stages: which layers each holds, and how many micro-batches' tensors it keeps (Megatron-LM's schedules.py)."""
+
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.families.moe_tree import MoeSpec
+from service.estimator.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLayers:
+    """The layers of one chunk of one stage: how many dense, how many with experts, and what stands around them."""
+
+    dense: int
+    sparse: int
+    first: bool
+    last: bool
+
+
+def chunks_of(model: Architecture, layout: Layout, stage: int) -> tuple[StageLayers, ...]:
+    """Return a stage's chunks in the order of the model: one, or ``virtual_pipeline_stages`` that alternate between stages."""
+    stages, virtual = layout.pipeline_parallel, layout.virtual_pipeline_stages
+    counts = layer_counts(model.num_hidden_layers, stages * virtual)
+    chunks = []
+    for chunk in range(virtual):
+        position = chunk * stages + stage
+        start = sum(counts[:position])
+        kinds = [is_sparse(model, index) for index in range(start, start + counts[position])]
+        chunks.append(
+            StageLayers(
+                dense=kinds.count(False),
+                sparse=kinds.count(True),
+                first=position == 0,
+                last=position == stages * virtual - 1,
+            )
+        )
+    return tuple(chunks)
+
+
+def layer_counts(num_layers: int, parts: int) -> tuple[int, ...]:
+    """Return the layers of each part: as even as can be, the first ones with one more where they do not divide."""
+    each, more = divmod(num_layers, parts)
+    return tuple(each + (index < more) for index in range(parts))
+
+
+def is_sparse(model: Architecture, layer: int) -> bool:
+    """Tell whether a layer has experts: those after the first dense ones."""
+    spec = model.spec
+    return isinstance(spec, MoeSpec) and bool(spec.num_experts) and layer >= spec.first_dense_layers
+
+
+def joined(chunks: tuple[StageLayers, ...]) -> StageLayers:
+    """Return all that a stage holds."""
+    return StageLayers(
+        dense=sum(chunk.dense for chunk in chunks),
+        sparse=sum(chunk.sparse for chunk in chunks),
+        first=any(chunk.first for chunk in chunks),
+        last=any(chunk.last for chunk in chunks),
+    )
+
+
+def in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, ...]:
+    """Return, for each chunk of a stage, the micro-batches whose tensors are kept at once, the one that runs included.
+
+    1F1B: ``min(p - i, m)``. Interleaved: ``2 (p - i - 1) + (v - 1) p`` forwards of chunks before the first backward and one
+    more, p micro-batches through a chunk before the next chunk's turn (get_pp_rank_microbatches, schedules.py).
+    """
+    stages, virtual = layout.pipeline_parallel, layout.virtual_pipeline_stages
+    if virtual == 1:
+        return (min(stages - stage, micro_batches),)
+    total = micro_batches * virtual
+    warm = 2 * (stages - stage - 1) + (virtual - 1) * stages
+    running = min(warm + 1, total)
+    counts = [0] * virtual
+    for forward in range(running):
+        counts[forward // stages % virtual] += 1
+    return tuple(counts)

@@ -1,0 +1,34 @@
+"""Buffers of libraries that live in the allocator from the first product on: cuBLAS's and Transformer Engine's workspaces."""
+
+from service.estimator.device import Device
+from service.estimator.frameworks.megatron.shape import Shape
+from service.estimator.frameworks.megatron.stages import StageLayers
+from service.estimator.units import KIB, MIB
+
+_BEFORE_HOPPER = ("V100", "T4", "A100", "A10", "A30", "A40", "A2-", "L4", "L40", "RTX", "A16")
+"""Beginnings of the names of GPUs with a compute capability below 9."""
+TORCH_HANDLES = 2
+"""Forward and autograd's own thread each have a cuBLAS handle with its workspace (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
+
+
+def is_hopper(device: Device) -> bool:
+    """Tell whether a GPU is a Hopper or later, as one that is only known by its memory is taken to be."""
+    return not device.name.startswith(_BEFORE_HOPPER)
+
+
+def workspace_bytes(shape: Shape, layers: StageLayers, *, hopper: bool, unfused: bool) -> int:
+    """Return the workspaces of a stage.
+
+    Transformer Engine has 32 MiB on Hopper and 4 MiB before (module/base.py, get_cublas_workspace_size_bytes); PyTorch has
+    32 MiB or ``:4096:2:16:8`` per handle (parseChosenWorkspaceSize) where its own products run: the head's, a router's, or
+    those of unfused attention.
+    """
+    engine = 32 * MIB if hopper else 4 * MIB
+    own = layers.last or layers.sparse or unfused
+    torch = TORCH_HANDLES * (32 * MIB if hopper else 2 * 4096 * KIB + 8 * 16 * KIB) if own else 0
+    grouped = 0 if shape.experts is None or not layers.sparse else (GROUPED_STREAMS - 1) * engine
+    return engine + torch + grouped
+
+
+GROUPED_STREAMS = 4
+"""Streams over which grouped products are spread, each with a workspace (transformer_engine, num_cublas_streams)."""
