@@ -75,6 +75,7 @@ _TRAIN_AS_SAID = (
     "keeps_logits",
     "padding_mask",
     "gradient_clipping",
+    "allocator",
     "fp32_norms_and_head",
     "double_quantization",
     "optimizer_in_backward",
@@ -94,6 +95,7 @@ _SERVE_AS_SAID = (
     "max_num_sequences",
     "gpu_memory_fraction",
     "enforce_eager",
+    "allocator",
 )
 _LAYOUT_AS_SAID = (
     "sequence_parallel",

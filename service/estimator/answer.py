@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from service.estimator.allocator.replay import Replayed
+from service.estimator.allocator.slack import ratio_slack, replayed_slack
 from service.estimator.corrections import Corrections
-from service.estimator.outside import Share, allocator_slack, communicators, device_context, interval
+from service.estimator.outside import Share, communicators, device_context, interval
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
+from service.estimator.workload import Allocator
 
 ROUNDING_PER_MILLE = 21
 """The allocator hands out whole blocks: 0.06 % more than the tensors at the median of 298 traced steps, 2.1 % at 97.5 %."""
@@ -32,6 +35,8 @@ class Draft:
     serving: Serving | None = None
     approximate: bool = False
     gathers: bool = False
+    allocator: Allocator = Allocator.DEFAULT
+    replayed: Replayed | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -44,7 +49,7 @@ def assemble(
     """
     allocated = draft.peak.allocated_bytes
     slack, context, links = (
-        allocator_slack(allocated, gathers=draft.gathers),
+        _slack(draft),
         device_context(),
         communicators(draft.linked_gpus),
     )
@@ -60,7 +65,7 @@ def assemble(
         reserved_interval=interval(_base(draft, inside), (slack,)),
         device_interval=interval(_base(draft, inside), (slack, context, links)),
         peak_instant=draft.peak.name,
-        components=_explained(draft, slack, links, context) if detail is Detail.FULL else (),
+        components=() if detail is Detail.NUMBERS else _explained(draft, slack, links, context),
         instants=draft.instants,
         phases=draft.phases,
         stages=(Stage(0, allocated, draft.steady_bytes),),
@@ -70,6 +75,12 @@ def assemble(
         basis=corrections.basis if corrections is not None else "analytic",
         calibration=corrections.calibration if corrections is not None else None,
     )
+
+
+def _slack(draft: Draft) -> Share:
+    if draft.replayed is None:
+        return ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=draft.gathers)
+    return replayed_slack(draft.replayed, gathers=draft.gathers)
 
 
 def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interval:

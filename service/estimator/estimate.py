@@ -1,9 +1,11 @@
 """The front door: how many bytes a workload needs on each GPU, and why."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 from service.estimator import serve_timeline
+from service.estimator.allocator.cache import ReplayCache
 from service.estimator.answer import assemble
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
@@ -30,6 +32,7 @@ class PlanCache:
         """Keep at most ``capacity`` recordings."""
         self._capacity = capacity
         self.works = WorkCache(capacity)
+        self.replays = ReplayCache()
         self._plans: dict[object, Highs] = {}
         self._shares: dict[object, Architecture] = {}
 
@@ -75,8 +78,9 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     plans: PlanCache | None = None,
     detail: Detail = Detail.FULL,
 ) -> Estimate:
-    """Return the memory of the worst rank in the steady state; the numbers are the same with and without their explanation.
+    """Return the memory of the worst rank in the steady state.
 
+    The numbers are the same with and without their explanation; a replay of the allocator changes what is reserved.
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
     if isinstance(workload, ServeWorkload) and workload.engine in _ENGINES:
@@ -95,6 +99,9 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
             explain_training(rank, workload, layout, timeline, corrections),
             workload.precision.compute_dtype,
         )
+        if detail is Detail.REPLAYED:
+            replays = plans.replays if plans is not None else ReplayCache()
+            draft = replace(draft, replayed=replays.training(rank, workload, layout, timeline))
     return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)
 
 

@@ -17,35 +17,6 @@ class Share:
     source: str
 
 
-_LARGE_BYTES = 10_000_000_000
-_RATIOS_PER_MILLE = {"large": (1003, 1054, 1257), "small": (1005, 1068, 1320)}
-"""reserved / allocated x 1000 at 2.5 %, 50 % and 97.5 %: the caching allocator replayed over 298 traced training steps;
-large is the 191 of them that allocate more than 10 GB."""
-_GATHERING_PER_MILLE = (1103, 1315, 1558)
-"""The same of 23 traced ranks of FSDP2: gathered weights and full-size gradients of many sizes come and go between
-activations, and leave holes."""
-SLACK_SOURCE = "caching allocator replayed over 298 traced training steps (2.5 %, 50 %, 97.5 %)"
-GATHERING_SOURCE = "caching allocator replayed over 23 traced ranks of FSDP2 (2.5 %, 50 %, 97.5 %)"
-
-
-def allocator_slack(allocated_bytes: int, *, gathers: bool) -> Share:
-    """Return reserved minus allocated: what the caching allocator keeps in blocks that do not fit the next request.
-
-    ``gathers``: parameters are gathered and reduced block by block.
-
-    Larger jobs lose a smaller share; between the two classes the bytes stay level, so that more allocated never reserves less.
-    """
-    if gathers:
-        low, point, high = (allocated_bytes * (ratio - 1000) // 1000 for ratio in _GATHERING_PER_MILLE)
-        return Share(point=point, low=low, high=high, formula="allocated x 0.315", source=GATHERING_SOURCE)
-    low, point, high = (
-        max(allocated_bytes * (large - 1000), min(allocated_bytes, _LARGE_BYTES) * (small - 1000)) // 1000
-        for large, small in zip(_RATIOS_PER_MILLE["large"], _RATIOS_PER_MILLE["small"], strict=True)
-    )
-    share = point / allocated_bytes if allocated_bytes else 0.0
-    return Share(point=point, low=low, high=high, formula=f"allocated x {share:.3f}", source=SLACK_SOURCE)
-
-
 def device_context() -> Share:
     """Return the CUDA context with its loaded kernels."""
     return Share(

@@ -10,7 +10,9 @@ class Detail(Enum):
     NUMBERS = auto()
     """bytes and intervals: for searches, which ask thousands of times and show a few answers"""
     FULL = auto()
-    """components with formulas and sources as well, and the allocator replayed"""
+    """components with formulas and sources as well"""
+    REPLAYED = auto()
+    """and the allocator replayed, where the order of a pass is known: some milliseconds the first time"""
 
 
 class Basis(StrEnum):

@@ -65,6 +65,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         steady_bytes=weights + cache,
         components=partial(serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
+        allocator=workload.allocator,
         warnings=attention_warnings(model, workload.attention),
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),

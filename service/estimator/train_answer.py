@@ -35,6 +35,7 @@ def explain_training(
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
         gathers=gathering(workload.precision, layout) is not None,
+        allocator=workload.allocator,
         warnings=(*_warnings(workload, layout), *attention_warnings(model, workload.attention)),
     )
 

@@ -73,6 +73,15 @@ class Engine(StrEnum):
     LLAMA_CPP = "llama_cpp"
 
 
+class Allocator(StrEnum):
+    """How PyTorch's caching allocator gets memory from the GPU (``PYTORCH_CUDA_ALLOC_CONF``)."""
+
+    DEFAULT = "default"
+    """segments of fixed size"""
+    EXPANDABLE_SEGMENTS = "expandable_segments"
+    """one segment that grows"""
+
+
 class Quantization(StrEnum):
     """Format of the served weights."""
 
@@ -136,6 +145,7 @@ class TrainWorkload:
     keeps_logits: bool = False
     padding_mask: bool = False
     gradient_clipping: bool = False
+    allocator: Allocator = Allocator.DEFAULT
     lora: Lora | None = None
     offload: Offload = field(default_factory=Offload)
     selective_every: int | None = None
@@ -202,6 +212,7 @@ class ServeWorkload:
     enforce_eager: bool = False
     attention: Attention = Attention.SDPA
     cache: Cache = Cache.DYNAMIC
+    allocator: Allocator = Allocator.DEFAULT
 
     def __post_init__(self) -> None:
         """Refuse counts below one."""

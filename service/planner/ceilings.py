@@ -167,7 +167,7 @@ class _Search:
         subject = self._subject_of(value)
         workload, layout = _with(config[0], self._maximized, value), config[1]
         self.num_evaluated += 1
-        estimate = subject.evaluate(workload, layout)
+        estimate = subject.answer(workload, layout)
         judgement = judge(estimate, subject.device)
         confident = self._question.limits.confidence is not None
         needs = estimate.device_interval.high if confident else estimate.device_bytes

@@ -27,7 +27,7 @@ class FitReport:
 
 def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
     """Return the answer for one workload in one layout; raises EstimatorError for what cannot run or has no term yet."""
-    estimate = subject.evaluate(workload, layout)
+    estimate = subject.answer(workload, layout)
     estimate = replace(estimate, throughput=subject.throughput(workload, layout, estimate))
     judgement = judge(estimate, subject.device)
     fits = judgement.verdict is Verdict.FITS

@@ -47,7 +47,7 @@ def how_many(subject: Subject, question: Question) -> Plan:
     rejected = tuple(miss for count in smaller if (miss := search.rejection(count)) is not None)
     if found is None and not rejected and search.refusal is not None:
         raise search.refusal
-    candidates = () if found is None else search.ranked(found)[:MAX_CANDIDATES]
+    candidates = () if found is None else tuple(map(search.answered, search.ranked(found)[:MAX_CANDIDATES]))
     searched = Searched(layouts=search.num_estimated, pruned=counters(search, indivisible=len(allowed) - len(counts)))
     if found is not None:
         return Plan(num_gpus=found, candidates=candidates, rejected=rejected, searched=searched)

@@ -36,10 +36,10 @@ def find_remedies(subject: Subject, workload: Workload, layout: Layout, estimate
     """Return changes that save memory: those that suffice first, cheapest in time first; pairs where no single one does.
 
     Of the steps of one kind (micro batch 4, 2, 1) the first that suffices is kept, or the one that saves most. More GPUs are
-    proposed only where they suffice.
+    proposed only where they suffice. What is saved is told between two evaluations, neither of them replayed.
     """
     asked = (workload, layout)
-    trial = _Trial(subject=subject, asked=asked, device_bytes=estimate.device_bytes)
+    trial = _Trial(subject=subject, asked=asked, device_bytes=subject.evaluate(workload, layout).device_bytes)
     singles = [found for move in MOVES if (found := _first_enough(trial, move(asked))) is not None]
     enough = any(remedy.verdict is Verdict.FITS for remedy in singles)
     tried = singles if enough else [*singles, *_pairs(trial)]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
@@ -91,6 +91,16 @@ class Search:
         for candidate in sorted(enough, key=self._cost):
             best.setdefault(_kind(candidate), candidate)
         return tuple(best.values())
+
+    def answered(self, candidate: Candidate) -> Candidate:
+        """Return a candidate as it is shown: with all that is known of it."""
+        estimate = self.subject.answer(candidate.workload, candidate.layout)
+        return replace(
+            candidate,
+            estimate=estimate,
+            judgement=judge(estimate, self.subject.device),
+            missing_bytes=self._missing_bytes(estimate),
+        )
 
     def _bounded(self, found: Iterable[Config]) -> list[Config]:
         """Drop configurations whose states alone are too large; when all are, keep the smallest to say by how much."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.layout import Layout
-from service.estimator.result import Estimate, Throughput
+from service.estimator.result import Detail, Estimate, Throughput
 from service.estimator.speed.throughput import WorkCache, throughput_of
 from service.estimator.workload import Workload
 
@@ -18,12 +19,20 @@ CorrectionsFor = Callable[[Workload, Layout], Corrections | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A model on a GPU; ``evaluate`` raises EstimatorError for what cannot run or has no term yet."""
+    """A model on a GPU; ``evaluate`` and ``answer`` raise EstimatorError for what cannot run or has no term yet.
+
+    Searches ``evaluate`` what they try; what is shown is an ``answer``, which replays the allocator as well.
+    """
 
     architecture: Architecture
     device: Device
     evaluate: Evaluate
+    replayed: Evaluate | None = None
     works: WorkCache = field(default_factory=WorkCache)
+
+    def answer(self, workload: Workload, layout: Layout) -> Estimate:
+        """Return everything that is known of one configuration."""
+        return (self.replayed or self.evaluate)(workload, layout)
 
     def throughput(self, workload: Workload, layout: Layout, estimate: Estimate) -> Throughput | None:
         """Return how long a step takes; None where nobody told the GPU's rates."""
@@ -40,8 +49,16 @@ def make_subject(
     """Return the subject that the estimator answers for; ``corrections_for`` says what was learnt about a configuration."""
     recordings = PlanCache() if plans is None else plans
 
-    def evaluate(workload: Workload, layout: Layout) -> Estimate:
-        corrections = corrections_for(workload, layout)
-        return estimate(architecture, workload, layout=layout, device=device, corrections=corrections, plans=recordings)
+    def evaluate(workload: Workload, layout: Layout, detail: Detail = Detail.FULL) -> Estimate:
+        known = corrections_for(workload, layout)
+        return estimate(
+            architecture, workload, layout=layout, device=device, corrections=known, plans=recordings, detail=detail
+        )
 
-    return Subject(architecture=architecture, device=device, evaluate=evaluate, works=recordings.works)
+    return Subject(
+        architecture=architecture,
+        device=device,
+        evaluate=evaluate,
+        replayed=partial(evaluate, detail=Detail.REPLAYED),
+        works=recordings.works,
+    )

@@ -8,6 +8,7 @@ from service.api.schemas.fields import Batch, Count, Degree, Fraction, Memory, M
 from service.estimator.dtypes import DType
 from service.estimator.layout import Sharding
 from service.estimator.workload import (
+    Allocator,
     Attention,
     Cache,
     Checkpointing,
@@ -119,6 +120,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     keeps_logits: Annotated[bool | UnsetType, Meta(description="The loop holds the logits during backward.")] = UNSET
     padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = UNSET
     gradient_clipping: Annotated[bool | UnsetType, Meta(description="Gradients are clipped by norm.")] = UNSET
+    allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET
     fp32_norms_and_head: Annotated[bool | UnsetType, Meta(description="PEFT's prepare_model_for_kbit_training.")] = UNSET
     double_quantization: Annotated[bool | UnsetType, Meta(description="nf4 scales are quantised too.")] = UNSET
     optimizer_in_backward: Annotated[bool | UnsetType, Meta(description="The optimizer steps inside backward.")] = UNSET
@@ -166,6 +168,7 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
     cache: Annotated[Cache | UnsetType, Meta(description="How keys and values are stored.")] = UNSET
+    allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET
 
 
 WorkloadRequest = TrainRequest | ServeRequest

@@ -7,7 +7,8 @@ bisection; neighbours are found by their addresses.
 """
 
 from bisect import bisect_left, insort
-from enum import StrEnum
+
+from service.estimator.workload import Allocator
 
 BLOCK_BYTES = 512
 _SMALL = 2048
@@ -25,13 +26,6 @@ _ADDRESS = (1 << _ADDRESS_BITS) - 1
 
 Block = tuple[int, int, "Pool"]
 """Address, size and pool of a block that is in use."""
-
-
-class AllocatorKind(StrEnum):
-    """How the allocator gets memory from the GPU (``PYTORCH_CUDA_ALLOC_CONF``)."""
-
-    DEFAULT = "default"
-    EXPANDABLE_SEGMENTS = "expandable_segments"
 
 
 class Pool:
@@ -149,6 +143,6 @@ class ExpandableAllocator(CachingAllocator):
         return address, free + grown
 
 
-def allocator_of(kind: AllocatorKind) -> CachingAllocator:
+def allocator_of(kind: Allocator) -> CachingAllocator:
     """Return an empty allocator of a kind."""
-    return ExpandableAllocator() if kind is AllocatorKind.EXPANDABLE_SEGMENTS else CachingAllocator()
+    return ExpandableAllocator() if kind is Allocator.EXPANDABLE_SEGMENTS else CachingAllocator()

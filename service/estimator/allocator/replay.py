@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.estimator.allocator.caching import BLOCK_BYTES, AllocatorKind, Block, CachingAllocator, allocator_of
+from service.estimator.allocator.caching import BLOCK_BYTES, Block, CachingAllocator, allocator_of
 from service.estimator.tape import sizes
 from service.estimator.tape.events import Events
 from service.estimator.tape.sizes import Size
+from service.estimator.workload import Allocator
 
 STEPS = 2
 """The steady state: a second step finds the optimizer's states in place, and a third one repeats it."""
@@ -29,14 +30,19 @@ class Tensors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What the allocator took from the GPU, and the highest sum of the blocks that were in use, in bytes."""
+    """What the allocator took from the GPU, the highest sum of blocks in use, and the same peak as sums of tensors."""
 
+    kind: Allocator
     reserved_bytes: int
     allocated_bytes: int
+    peak_bytes: int
 
 
-def replay(kind: AllocatorKind, tensors: Tensors, passes: Sequence[Events], values: Size) -> Replayed:
-    """Return what an allocator makes of a job whose step is ``passes``, for the given values of the monomials."""
+def replay(kind: Allocator, tensors: Tensors, passes: Sequence[Events], values: Size) -> tuple[int, int]:
+    """Return what an allocator reserves for a job whose step is ``passes``, and the highest sum of its blocks, in bytes.
+
+    ``values`` are those of the monomials.
+    """
     allocator = allocator_of(kind)
     _all(allocator, tensors.loaded)
     priced = [_blocks(events, tensors, values) for events in passes]
@@ -51,7 +57,7 @@ def replay(kind: AllocatorKind, tensors: Tensors, passes: Sequence[Events], valu
             _drop(allocator, _all(allocator, group))
         _drop(allocator, main)
         _drop(allocator, gradients)
-    return Replayed(reserved_bytes=allocator.reserved * BLOCK_BYTES, allocated_bytes=allocator.highest * BLOCK_BYTES)
+    return allocator.reserved * BLOCK_BYTES, allocator.highest * BLOCK_BYTES
 
 
 def _blocks(events: Events, tensors: Tensors, values: Size) -> list[int]:

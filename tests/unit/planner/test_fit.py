@@ -37,7 +37,7 @@ def test_full_fine_tuning_of_7b_does_not_fit_on_one_a100() -> None:
 
 def test_the_same_configuration_turns_tight_and_then_too_large_as_memory_shrinks() -> None:
     """Verdicts come in their order, and a tight one has remedies."""
-    need = a_subject("gpt2").evaluate(SHORT, ONE_GPU)
+    need = a_subject("gpt2").answer(SHORT, ONE_GPU)
 
     verdicts = [
         fit(a_subject("gpt2", usable_bytes=usable), SHORT, ONE_GPU).verdict

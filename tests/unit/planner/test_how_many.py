@@ -71,7 +71,7 @@ def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> Non
     plan = how_many(subject, question)
 
     for candidate in plan.candidates:
-        assert subject.evaluate(candidate.workload, candidate.layout) == candidate.estimate
+        assert subject.answer(candidate.workload, candidate.layout) == candidate.estimate
         assert candidate.estimate.num_gpus == candidate.num_gpus == plan.num_gpus
         assert candidate.judgement.verdict is Verdict.FITS
     assert [miss.num_gpus for miss in plan.rejected] == [

@@ -1,0 +1,67 @@
+"""Replays that their owner keeps, so that the same question is replayed once."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from service.estimator.allocator.replay import Replayed, replay
+from service.estimator.allocator.tensors import training_tensors
+from service.estimator.architecture import Architecture
+from service.estimator.layout import Layout
+from service.estimator.passes import TrainingPass, log_training
+from service.estimator.tape import sizes
+from service.estimator.tape.events import Events
+from service.estimator.timeline import Timeline, training_pass
+from service.estimator.workload import TrainWorkload
+
+V = TypeVar("V")
+
+MAX_LOGS = 8
+"""A pass of a deep model is some ten thousand events."""
+MAX_REPLAYS = 1024
+MAX_BYTES = 2**44
+"""Nobody needs to know what is reserved beyond 16 TiB on one GPU, and addresses end somewhere."""
+_LOWEST_PER_MILLE, _HIGHEST_PER_MILLE = 995, 1060
+"""A replay is believed when its blocks add up to the peak that the timeline knows, rounding up included."""
+
+
+class ReplayCache:
+    """Replays of questions, and the logs of the passes that they stand on; the oldest are dropped first."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._logs: dict[object, Events] = {}
+        self._replays: dict[object, Replayed | None] = {}
+
+    def training(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
+        """Return what the allocator makes of a training job; None where the order of its allocations is not known."""
+        key = (model.spec, workload, layout)
+        if key not in self._replays:
+            _keep(self._replays, key, self._replayed(model, workload, layout, timeline), MAX_REPLAYS)
+        return self._replays[key]
+
+    def _replayed(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
+        peak = max(moment.allocated_bytes for moment in timeline.moments)
+        if peak > MAX_BYTES:
+            return None
+        how = training_pass(model, workload, layout)
+        first = replace(how, accumulating=False)
+        passes = [first, how] if how.accumulating and workload.gradient_accumulation_steps > 1 else [how]
+        tensors = training_tensors(model, workload, layout, timeline.trained, timeline.states)
+        values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
+        kind, logs = workload.allocator, [self._log(model, each) for each in passes]
+        reserved, allocated = replay(kind, tensors, logs, values)
+        if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
+            return None
+        return Replayed(kind=kind, reserved_bytes=reserved, allocated_bytes=allocated, peak_bytes=peak)
+
+    def _log(self, model: Architecture, how: TrainingPass) -> Events:
+        key = (model.spec, how)
+        if key not in self._logs:
+            _keep(self._logs, key, log_training(model, how), MAX_LOGS)
+        return self._logs[key]
+
+
+def _keep(kept: dict[object, V], key: object, value: V, most: int) -> None:
+    for oldest in list(kept)[: len(kept) - most + 1]:
+        kept.pop(oldest, None)
+    kept[key] = value
