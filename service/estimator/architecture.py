@@ -10,6 +10,7 @@ from service.estimator.block_module import BlockModule
 from service.estimator.counting import ParameterCounts, count_parameters
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
+from service.estimator.images import ImageInput
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.quantization.scheme import Scheme
 from service.estimator.recording import Recording
@@ -24,7 +25,7 @@ class Embedded:
     """The first hidden state, and what outlives the embedding.
 
     ``names`` the model's forward has until its end, for ``x`` as well when it is ``named``; ``passed`` are arguments of every
-    layer, which a checkpoint keeps; ``kept`` are read by every layer's backward.
+    layer, which a checkpoint keeps; ``kept`` are read by every layer's backward; ``given`` are part of the model's outputs.
     """
 
     x: Value
@@ -32,6 +33,7 @@ class Embedded:
     names: tuple[Value, ...] = ()
     passed: tuple[Value, ...] = ()
     kept: tuple[Value, ...] = ()
+    given: tuple[Value, ...] = ()
 
 
 Embed = Callable[[Recording, Value], Embedded]
@@ -59,6 +61,10 @@ class Architecture:
     """Whether layers keep a state for each sequence, which no cache of tokens holds."""
     chunked: bool = False
     """Whether a layer divides its sequence into chunks, so that a recording holds for one length only."""
+    images: ImageInput | None = None
+    """What the model makes of images; None where it takes none."""
+    walker: tuple[str, str] | None = None
+    """Module and class of the ``Step`` that walks a model which is no stack between a token table and a head."""
     idle_tower: bool = False
     """Whether ``stem`` is a tower for other input than text, which text alone does not run."""
     only_eager: bool = False

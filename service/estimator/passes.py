@@ -1,9 +1,11 @@
 """Walks a model: records one training step or one serving pass on a tape."""
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
+from service.estimator.images import Images
 from service.estimator.losses import LossPass, record_loss
 from service.estimator.quantization.scheme import Scheme
 from service.estimator.recording import Extent, Recording
@@ -52,6 +54,8 @@ class TrainingPass:
     """Kinds of modules that are not trained."""
     steps_in_backward: int | None = None
     """With the optimizer in backward: bytes of its temporaries per element; gradients are dropped once they are stepped."""
+    images: Images | None = None
+    """The images of each sequence, for a model that takes them."""
     selective: int | None = None
     """Every so many layers one is recomputed in backward."""
 
@@ -59,6 +63,15 @@ class TrainingPass:
 def _kernel(model: Architecture, asked: Attention) -> Attention:
     """Return the attention that runs: a model that SDPA cannot run falls back to eager."""
     return Attention.EAGER if model.only_eager and asked is Attention.SDPA else asked
+
+
+def walker_of(model: Architecture) -> type[Step]:
+    """Return what walks a model, loaded when it is needed."""
+    if model.walker is None:
+        return Step
+    module, name = model.walker
+    walker: type[Step] = getattr(import_module(f"service.estimator.{module}"), name)
+    return walker
 
 
 def record_training(model: Architecture, how: TrainingPass) -> Highs:
@@ -81,14 +94,11 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
     run.scheme, run.compute = how.scheme, how.compute
-    run.length = how.length
+    run.length, run.images = how.length, how.images
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
     units = Units(tape, how.gathering) if how.gathering is not None else None
-    step = Step(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
-    ids = integers(tape, sizes.per_token(1))
-    if how.padded:
-        integers(tape, sizes.per_token(1))  # the mask that comes with the batch lives as long as the ids do
-    hidden = step.hidden_states(ids)
+    step = walker_of(model)(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
+    hidden = step.hidden_states(step.inputs())
     if how.loss is None:
         loss = step.loss(hidden, keeps_logits=how.keeps_logits)
     else:

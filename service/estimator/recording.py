@@ -7,6 +7,7 @@ from service.estimator.adapters.frozen import frozen_linear
 from service.estimator.adapters.low_rank import low_rank
 from service.estimator.adapters.site import Site
 from service.estimator.dtypes import DType
+from service.estimator.images import Images
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.parallel.collectives import shared_linear
 from service.estimator.quantization.layers import quantises
@@ -54,6 +55,10 @@ class Extent:
     def tokens(self, count: int) -> Size:
         """Return ``count`` elements per token that is processed."""
         return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
+
+    def aligned(self, count: int) -> Size | None:  # noqa: ARG002 - for extents of a known length
+        """Return ``count`` elements per token of a length rounded up to the memory-efficient kernel's 32 rows, if it is known."""
+        return None
 
     def cached(self, count: int) -> Size:
         """Return ``count`` elements per token that is stored: beside the processed ones, a window's worth at most."""
@@ -111,6 +116,7 @@ class Recording:
         self.passed = 0
         self.checkpointed = False
         self.units: Units | None = None
+        self.images: Images | None = None
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:

@@ -66,6 +66,17 @@ def _stretch(run: Recording, block: BlockModule, scope: str, length: int, *, rec
     return run_stretch
 
 
+def repeated_beside(run: Recording, block: BlockModule, times: int, scope: str, first: Value) -> Value:
+    """Record equal blocks after ``first``, whose name the code around them keeps: it stays with the caller."""
+    tape, storage = run.tape, first.storage
+    if times == 1 or storage is None:
+        return repeated(run, block, times, scope, tape.alias(first))
+    mark = tape.ledger.mark()
+    x = repeated(run, block, times, scope, first)
+    tape.revive(mark, storage)
+    return x
+
+
 def _apart(run: Recording, times: int, x: Value) -> list[int]:
     leaf = run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
     follows_another = run.units is not None  # and its gathered output gives way to that of a first one of these

@@ -12,6 +12,7 @@ from service.estimator.optimizers.rules import PAGED_ELEMENTS
 from service.estimator.optimizers.table import STEP_COUNT_BYTES, Optimizer, optimizer_named
 from service.estimator.optimizers.tensors import TrainedTensor, flattened, row_elements, split_rows, tensors_of
 from service.estimator.precision import Precision
+from service.estimator.support.images import idle_names
 from service.estimator.units import ceil_div
 from service.estimator.workload import Lora, Method, TrainWorkload
 
@@ -29,6 +30,8 @@ class TrainedParameters:
     trained_dtype: DType
     optimizer_dtype: DType
     grad_dtype: DType
+    idle: int = 0
+    """Elements of adapters whose layers nothing reads: they get neither gradients nor states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +87,12 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
     precision, counts = workload.precision, model.parameter_counts()
     lora = workload.lora
     if lora is not None:
-        adapters = tuple(adapter_weights(model, lora))
+        idle = idle_names(model, workload)
+        made = tuple(adapter_weights(model, lora))
+        adapters = tuple(pair for pair in made if pair[0].name not in idle) if idle else made
         return TrainedParameters(
             frozen=counts.total,
+            idle=sum(weight.numel * count for weight, count in made if weight.name in idle) if idle else 0,
             trained=sum(weight.numel * count for weight, count in adapters),
             weights=adapters,
             precision=precision,
@@ -94,6 +100,8 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
             optimizer_dtype=lora.dtype,
             grad_dtype=lora.dtype,
         )
+    if idle := idle_names(model, workload):
+        return _without_idle(model, workload, idle)
     frozen = sum(counts.by_module.get(kind, 0) for kind in workload.frozen)
     return TrainedParameters(
         frozen=frozen,
@@ -101,6 +109,24 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
         weights=tuple(pair for pair in counts.tensors if pair[0].kind not in workload.frozen)
         if workload.frozen
         else counts.tensors,
+        precision=precision,
+        trained_dtype=precision.param_dtype,
+        optimizer_dtype=precision.optimizer_dtype,
+        grad_dtype=precision.grad_dtype,
+    )
+
+
+def _without_idle(model: Architecture, workload: TrainWorkload, idle: frozenset[str]) -> TrainedParameters:
+    """Return what full training steps of a model some of whose weights get no gradient: those have no states either."""
+    precision = workload.precision
+    stepped = tuple(
+        pair for pair in model.counts.tensors if pair[0].name not in idle and pair[0].kind not in workload.frozen
+    )
+    trained = sum(weight.numel * count for weight, count in stepped)
+    return TrainedParameters(
+        frozen=model.counts.total - trained,
+        trained=trained,
+        weights=stepped,
         precision=precision,
         trained_dtype=precision.param_dtype,
         optimizer_dtype=precision.optimizer_dtype,
@@ -153,7 +179,7 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     states, temporaries, managed = _optimizer_bytes(trained, optimizer, layout, stepped)
     return TrainStates(
         weights=frozen_bytes + (trained_bytes if full else 0),
-        adapters=0 if full else trained_bytes,
+        adapters=0 if full else trained_bytes + ceil_div(trained.idle * width, shards.weights),
         buffers=model.buffer_bytes_in(precision.param_dtype),
         master_weights=stepped * precision.master_dtype.bytes_per_element if full and precision.master_dtype else 0,
         optimizer_states=states,

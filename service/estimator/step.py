@@ -25,15 +25,27 @@ class Step:
         self.tables: list[Storage] = []
         self.logits: Value | None = None
         self.passing: list[Storage] = []
+        self.given: tuple[Value, ...] = ()
         self.masks = self.tables if checkpointed else self.passing
+
+    def inputs(self) -> Value:
+        """Return the token ids; a mask of padding that comes with the batch lives as long as they do."""
+        ids = integers(self.tape, self.run.extent.tokens(1))
+        if self.run.padded:
+            integers(self.tape, self.run.extent.tokens(1))
+        return ids
 
     def hidden_states(self, ids: Value) -> Value:
         """Record embedding, blocks and final norm."""
-        tape, model, run = self.tape, self.model, self.run
         if self.units is not None:
-            self.units.open_root(model.counts.outside_blocks, model.counts.largest_block)
+            self.units.open_root(self.model.counts.outside_blocks, self.model.counts.largest_block)
+        return self.stacked(ids)
+
+    def stacked(self, ids: Value) -> Value:
+        """Record the same with the root unit gathered already."""
+        tape, model, run = self.tape, self.model, self.run
         embedded = self._embedded(ids)
-        x = embedded.x
+        x, self.given = embedded.x, embedded.given
         run.table_dtype = model.rotary_dtype or x.dtype
         self._keep(embedded)
         self._make_tables(x.dtype)
@@ -124,7 +136,7 @@ class Step:
         if keeps_logits:
             self.logits = logits
         else:
-            tape.free(logits)
+            tape.free(logits, *self.given)
         return loss
 
     def backward(self, loss: Value) -> None:

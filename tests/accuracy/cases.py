@@ -78,7 +78,7 @@ class ParameterCase:
     model: str
     total: int
     active: int
-    embedding: int
+    embedding: int | None
     by_module: Mapping[str, int]
     num_tensors: int
 

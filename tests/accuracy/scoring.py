@@ -123,9 +123,10 @@ def _parameters(case: ParameterCase, _: PlanCache) -> list[Score]:
     pairs = [
         ("parameters, total", counts.total, case.total),
         ("parameters, active", counts.active, case.active),
-        ("parameters, embedding", counts.embedding, case.embedding),
         ("parameter tensors", counts.num_tensors, case.num_tensors),
     ]
+    if case.embedding is not None:
+        pairs.append(("parameters, embedding", counts.embedding, case.embedding))
     kinds = counts.by_module.keys() | case.by_module.keys()
     pairs += [("parameters, by module", counts.by_module.get(kind, 0), case.by_module.get(kind, 0)) for kind in sorted(kinds)]
     return [Score(quantity=name, case=case.model, predicted=ours, traced=theirs) for name, ours, theirs in pairs]

@@ -1,6 +1,6 @@
 """Which family reads which ``model_type``. A family's module is loaded when it is needed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
 from types import ModuleType
@@ -16,6 +16,7 @@ _FAMILIES = {
     "bloom": "bloom",
     "cohere": "cohere",
     "cohere2": "cohere",
+    "clip": "clip",
     "codegen": "gptj",
     "deepseek_v2": "deepseek",
     "deepseek_v3": "deepseek",
@@ -61,6 +62,7 @@ _FAMILIES = {
     "smollm3": "smollm3",
     "stablelm": "stablelm",
     "starcoder2": "starcoder2",
+    "vit": "vit",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""
 
@@ -86,8 +88,8 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
         raise InvalidConfigError(message, field="model_type")
     if model_type not in _FAMILIES:
         raise UnknownModelTypeError(model_type, known_model_types())
-    _check_head(config)
     module = _module_of(model_type)
+    _check_head(config, getattr(module, "HEADS", ()))
     read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type)
     built = _build(module, read(config))
     if config.get("quantization_config") is None:
@@ -98,12 +100,13 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
 _OTHER_HEADS = ("Classification", "QuestionAnswering", "MultipleChoice", "RewardModel", "DoubleHeadsModel")
 
 
-def _check_head(config: Mapping[str, object]) -> None:
-    """Refuse a model whose head is no language model's: its weights and its loss are others."""
+def _check_head(config: Mapping[str, object], heads: Sequence[str]) -> None:
+    """Refuse a model with other weights and another loss than its family's ``heads``, which are language models' where none."""
     declared = config.get("architectures")
     for name in declared if isinstance(declared, list) else ():
-        if isinstance(name, str) and name.endswith(_OTHER_HEADS):
-            raise NotModelledError(f"the head of {name}", field="architectures", modelled=["language-model heads"])
+        refused = name not in heads if heads else isinstance(name, str) and name.endswith(_OTHER_HEADS)
+        if refused:
+            raise NotModelledError(f"the head of {name}", field="architectures", modelled=heads or ["language-model heads"])
 
 
 def _module_of(family: str) -> ModuleType:

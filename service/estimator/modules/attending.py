@@ -70,6 +70,7 @@ def heads_of(run: Recording, how: Scoring) -> Heads:
         num_heads=how.num_heads,
         num_kv_heads=how.num_kv_heads,
         rows=run.extent.tokens(how.num_heads),
+        aligned_rows=run.extent.aligned(how.num_heads),
         scores=extent.scores(how.num_heads),
         bias=extent.mask(1) if run.masked(how.sliding_window) else None,
         softcap=how.softcap,

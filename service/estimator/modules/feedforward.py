@@ -12,6 +12,7 @@ from service.estimator.tape.elementwise import (
     from_output,
     gelu_tanh_composed,
     multiply,
+    multiply_scalar,
     power,
     silu,
 )
@@ -25,11 +26,18 @@ def relu_squared(tape: Tape, x: Value) -> Value:
     return chain(tape, from_output(tape, x), power)
 
 
+def quick_gelu(tape: Tape, x: Value) -> Value:
+    """Return ``x * sigmoid(1.702 x)`` as separate operations (transformers' QuickGELUActivation)."""
+    gate = chain(tape, multiply_scalar(tape, x), from_output)
+    return chain(tape, gate, lambda t, value: multiply(t, x, value))
+
+
 ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
     "silu": silu,
     "gelu": from_input,
     "gelu_new": gelu_tanh_composed,
     "gelu_pytorch_tanh": from_input,
+    "quick_gelu": quick_gelu,
     "relu": from_output,
     "relu2": relu_squared,
 }

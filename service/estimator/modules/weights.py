@@ -73,11 +73,12 @@ class Norm:
     style: str
     size: int
     bias: bool = False
+    kind: str = "norm"
 
     def weights(self) -> Iterator[Weight]:
         """Yield the scale and the shift."""
         if self.style == "bare":
             return
-        yield Weight(f"{self.name}.weight", "norm", (self.size,))
+        yield Weight(f"{self.name}.weight", self.kind, (self.size,))
         if self.bias:
-            yield Weight(f"{self.name}.bias", "norm", (self.size,))
+            yield Weight(f"{self.name}.bias", self.kind, (self.size,))

@@ -37,6 +37,8 @@ class Heads:
     """Whether the query lies head after head: then flash's output does too, and is copied to lie token after token."""
     values: Size | None = None
     """Elements of the output where a head's values are not as many as its keys; flash has no kernel for that."""
+    aligned_rows: Size | None = None
+    """Rows of the softmax rounded up to the memory-efficient kernel's multiple, where the length is known."""
 
     @property
     def grouped(self) -> bool:
@@ -75,7 +77,7 @@ def flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> V
 def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
     """Return memory-efficient attention (key and value with as many heads as the query): keeps what flash keeps, and a bias."""
     masks = _biases(tape, query, heads)
-    lse = Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(heads.rows, 4)), heads.rows, DType.FP32)
+    lse = Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(heads.aligned_rows or heads.rows, 4)), heads.rows, DType.FP32)
 
     def backward(_: Storage) -> None:
         grads = [tape.scratch(part.numel, part.dtype) for part in (query, key, value)]

@@ -23,6 +23,8 @@ _NAMES = tuple(
 """One model of the catalogue for each model type."""
 _TRAINED = tuple(name for name in _NAMES if not load_architecture(resolve_model(name)).idle_tower)
 """Those of them that can be trained on text."""
+_SHARDED = tuple(name for name in _TRAINED if name != "clip-vit-base-patch32")
+"""Those of them without a scalar parameter, which FSDP2 refuses."""
 _CHECKPOINTED: dict[str, Any] = {"activation_checkpointing": Checkpointing.FULL}
 _LORA: dict[str, Any] = {"method": Method.LORA, "lora": Lora(rank=8)}
 _QUESTIONS: dict[str, TrainWorkload | ServeWorkload] = {
@@ -43,7 +45,15 @@ def _model(name: str) -> Architecture:
 
 
 def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: Layout | None = None) -> Estimate:
-    return estimate(model, workload, layout=layout or Layout(), device=a_device())
+    return estimate(model, _short_enough(model, workload), layout=layout or Layout(), device=a_device())
+
+
+def _short_enough(model: Architecture, workload: TrainWorkload | ServeWorkload) -> TrainWorkload | ServeWorkload:
+    """Return the workload with no more tokens than the model has learned positions (CLIP has 77)."""
+    positions = model.spec.max_position_embeddings
+    if isinstance(workload, ServeWorkload) or model.spec.rotary or not 0 < positions < workload.sequence_length:
+        return workload
+    return replace(workload, sequence_length=positions)
 
 
 def _unrolled(model: Architecture) -> Architecture:
@@ -69,7 +79,7 @@ def test_closed_form_equals_a_loop_over_layers(name: str, question: str) -> None
     assert sum(component.bytes for component in closed.components) == closed.device_bytes
 
 
-@pytest.mark.parametrize("name", _TRAINED)
+@pytest.mark.parametrize("name", _SHARDED)
 def test_sharding_in_closed_form_equals_a_loop(name: str) -> None:
     """FSDP2 gathers unit by unit, whatever the units are."""
     model, layout = _model(name), a_sharded_layout(4, sharding=Sharding.FSDP2)
