@@ -38,6 +38,7 @@ _FAMILIES = {
     "gpt_oss": "gpt_oss",
     "granite": "granite",
     "granitemoe": "moe",
+    "jamba": "jamba",
     "llama": "llama",
     "llama4_text": "llama4",
     "ministral": "ministral",

@@ -42,25 +42,30 @@ class MambaMixer:
     kernel_size: int
     convolution_bias: bool
     activation: str
+    name: str = "mixer"
     normalised: bool = False
     """Steps, B and C of a token are divided by the root of their mean square (falcon_mamba)."""
+    selected_norms: tuple[Norm, ...] = ()
+    """Norms with weights of steps, B and C of a token (jamba)."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
         return (self.entry, self.selection, self.step, self.output)
 
     def _own(self) -> Iterator[Weight]:
-        yield Weight("mixer.A_log", "ssm", (self.inner_size, self.state_size))
-        yield Weight("mixer.D", "ssm", (self.inner_size,))
-        yield Weight("mixer.conv1d.weight", "ssm", (self.inner_size, 1, self.kernel_size))
+        yield Weight(f"{self.name}.A_log", "ssm", (self.inner_size, self.state_size))
+        yield Weight(f"{self.name}.D", "ssm", (self.inner_size,))
+        yield Weight(f"{self.name}.conv1d.weight", "ssm", (self.inner_size, 1, self.kernel_size))
         if self.convolution_bias:
-            yield Weight("mixer.conv1d.bias", "ssm", (self.inner_size,))
+            yield Weight(f"{self.name}.conv1d.bias", "ssm", (self.inner_size,))
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
         yield from self._own()
         for layer in self.linears():
             yield from layer.weights()
+        for norm in self.selected_norms:
+            yield from norm.weights()
 
     @property
     def cache_elements_per_token(self) -> int:
@@ -99,12 +104,17 @@ class MambaMixer:
         parts = split(tape, selected, (tokens(self.step_rank), states, states))
         if self.normalised:
             parts = tuple(chain(tape, part, lambda t, value: weightless_norm(t, value, tokens(1))) for part in parts)
+        if self.selected_norms:
+            parts = tuple(self._normed(run, norm, part, scope) for norm, part in zip(self.selected_norms, parts, strict=True))
         ranks, entering, reading = parts
         weight = autocast_weight(tape, run.parameters(self.step.weights(), scope)[0])
         source = autocast_input(tape, ranks)
         steps = chain(tape, batched_product(tape, source, weight, tokens(self.inner_size)), copy_of)
         tape.free(ranks, source, weight)
         return steps, entering, reading
+
+    def _normed(self, run: Recording, norm: Norm, part: Value, scope: str) -> Value:
+        return chain(run.tape, part, lambda _, value: run.norm(norm, value, scope))
 
     def _scanned(
         self, run: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], skip: Value, scope: str
@@ -119,7 +129,8 @@ class MambaMixer:
         kept = chain(tape, wide, lambda t, v: outer(t, steps, v, full))
         source = cast(tape, hidden, DType.FP32)
         entered = chain(tape, source, lambda t, v: outer(t, kept, v, full))
-        out, names = scan(tape, decay, entered, reading, hidden.numel, sizes.per_sequence(self.inner_size * self.state_size))
+        state = sizes.per_sequence(self.inner_size * self.state_size)
+        out, names = scan(tape, (decay, entered, reading), hidden.numel, state, hidden.dtype)
         skipped = outer(tape, hidden, skip, hidden.numel)
         summed = add(tape, skipped, out)
         tape.free(skipped, out, decay, kept, entered, steps, skip)

@@ -9,11 +9,13 @@ from service.estimator.modules.feedforward import ACTIVATIONS, GatedFeedForward
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import cast, chain, from_output, multiply, times_table
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.latent import turn_together
-from service.estimator.tape.nodes import Node, Value, value_of
+from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.tape.norms import weightless_norm
-from service.estimator.tape.products import batched_product, copy_of, split
+from service.estimator.tape.products import autocast_input, autocast_weight, batched_product, copy_of, split
 from service.estimator.tape.routing import sum_over_chosen, top_k
+from service.estimator.tape.sizes import Size
 from service.estimator.tape.views import add_in_place
 
 
@@ -141,11 +143,19 @@ class ReplicatedExperts:
         tape, tokens = run.tape, run.extent.tokens
         gate_up, down = run.parameters(self._stacks(), scope)
         half = tokens(self.num_experts * self.intermediate_size)
-        fused = batched_product(tape, routed, value_of(gate_up), tokens(2 * self.num_experts * self.intermediate_size))
+        fused = _product(tape, routed, gate_up, tokens(2 * self.num_experts * self.intermediate_size))
         gate, up = split(tape, fused, (half, half))
         activated = ACTIVATIONS[self.activation](tape, gate)
         product = multiply(tape, up, activated)
         tape.free(activated)
-        out = chain(tape, product, lambda t, value: batched_product(t, value, value_of(down), routed.numel))
+        out = chain(tape, product, lambda t, value: _product(t, value, down, routed.numel))
         tape.free(gate, up)
         return out
+
+
+def _product(tape: Tape, x: Value, stack: Parameter, out: Size) -> Value:
+    """Return each expert's product of its rows; autocast takes both sides to 16 bit, as for a linear layer."""
+    rows, table = autocast_input(tape, x), autocast_weight(tape, stack)
+    y = batched_product(tape, rows, table, out)
+    tape.free(rows, table)
+    return y

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
-from service.estimator.tape.elementwise import add_scalar, chain, from_output, multiply_scalar
+from service.estimator.tape.elementwise import add_scalar, cast, chain, from_output, multiply_scalar
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.latent import reordered, turn_halves
 from service.estimator.tape.ledger import Storage
@@ -67,9 +67,11 @@ class SinkAttention:
         weights = chain(tape, weights, add_scalar)
         shifted = self._shifted(run, weights, sinks)
         probabilities = from_output(tape, shifted)
-        kept = chain(tape, probabilities, lambda t, p: narrow(t, p, scores))
+        view = chain(tape, probabilities, lambda t, p: narrow(t, p, scores))
         tape.free(weights)
+        kept = cast(tape, view, v.dtype)  # under autocast the sinks make them fp32
         mixed = chain(tape, batched_product(tape, kept, values, query.numel), copy_of)
+        tape.free(view)
         run.leave(kept)
         tape.free(shifted, keys, values, q, k, v)
         return mixed

@@ -62,8 +62,6 @@ def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layou
         only(getattr(precision, field), f"workload.precision.{field}", (*_TRAINED_DTYPES, None))
     if workload.lora is not None:
         only(workload.lora.dtype, "workload.lora.dtype", _TRAINED_DTYPES)
-    if precision.autocast and model.spec.num_experts:
-        raise NotModelledError("experts under autocast", field="workload.precision", modelled=["bf16", "fp32", "bf16_mixed"])
     casts = precision.compute_dtype is not precision.param_dtype and not precision.autocast
     if casts and gathering(precision, layout) is None:
         message = (

@@ -49,13 +49,17 @@ def outer(tape: Tape, left: Value, right: Value, numel: Size) -> Value:
     return tape.emit(numel, dtype, inputs=(left, right), saves=saves, backward=backward)
 
 
-def scan(tape: Tape, decay: Value, entering: Value, reading: Value, channels: Size, state: Size) -> tuple[Value, list[Storage]]:
+def scan(
+    tape: Tape, scanned: tuple[Value, Value, Value], channels: Size, state: Size, dtype: DType
+) -> tuple[Value, list[Storage]]:
     """Return what the states give out, position by position (``channels`` in all), and what the loop leaves named.
 
-    ``state`` is one state per sequence. Each position keeps its state for the next one's gradient, and a copy in the dtype in
-    which it is read; the last one is kept only where it is read as it is.
+    ``scanned`` are decay, input and C of every position, ``state`` is one state per sequence. Each position keeps its state for
+    the next one's gradient, and a copy in ``dtype``, in which it is read; the last one is kept only where it is read as it is.
+    Autocast takes C to ``dtype`` where a norm left it in fp32 (jamba).
     """
-    dtype = reading.dtype
+    decay, entering, exact = scanned
+    reading = cast(tape, exact, dtype)
     narrow = dtype is not DType.FP32
     before = sizes.subtract(decay.numel, state)
     saved: list[Storage] = []
@@ -72,7 +76,7 @@ def scan(tape: Tape, decay: Value, entering: Value, reading: Value, channels: Si
         for numel, kind in (states[1], *copies[1:]):
             _keep(tape, early, numel, kind)
         tape.save(saved, (first, decay, reading) if narrow else (first, decay, reading, Value(last, state, DType.FP32)))
-    tape.free(first)
+    tape.free(first, reading)
     outputs = tape.allocate(Category.ACTIVATIONS, bytes_of(channels, dtype))
     y = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(channels, dtype)), channels, dtype)
 

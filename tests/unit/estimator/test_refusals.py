@@ -26,7 +26,7 @@ from service.estimator.workload import (
     ServeWorkload,
     TrainWorkload,
 )
-from tests.builders import a_device, a_gpt2, a_mixture, a_model, a_serving, a_training
+from tests.builders import a_device, a_gpt2, a_model, a_serving, a_training
 
 _CAST = Precision(
     name="custom",
@@ -133,14 +133,6 @@ def test_adapters_on_a_layer_that_is_not_there() -> None:
     assert isinstance(refusal, InvalidInputError)
     assert refusal.field == "workload.lora.target_modules"
     assert "names 'query'; this model has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in refusal.message
-
-
-def test_experts_under_autocast_are_refused() -> None:
-    """Grouped products are not on autocast's list; what they cast has not been counted."""
-    refusal = _refusal(a_training(precision="amp_bf16"), model=a_mixture())
-
-    assert isinstance(refusal, NotModelledError)
-    assert refusal.field == "workload.precision"
 
 
 def test_a_cast_at_gather_needs_a_sharding_that_gathers() -> None:
