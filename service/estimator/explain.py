@@ -131,6 +131,12 @@ def _per_rank(formula: str, shards: int) -> str:
     return f"{formula} / {shards} ranks" if shards > 1 else formula
 
 
+def _served_weights(model: Architecture, workload: ServeWorkload, width: int) -> str:
+    total, word = format_count(model.parameter_counts().total), workload.quantization.value
+    scheme = word if word != "none" else model.quantization.packing.value if model.quantization is not None else None
+    return f"{total} params x {width} B" if scheme is None else f"{total} params, linear layers in {scheme}, others x {width} B"
+
+
 def serving_components(model: Architecture, workload: ServeWorkload, parts: dict[str, int]) -> list[Component]:
     """Return the components of a serving moment."""
     width = workload.weight_dtype.bytes_per_element
@@ -138,9 +144,9 @@ def serving_components(model: Architecture, workload: ServeWorkload, parts: dict
     tokens = f"{batch} x {workload.prompt_tokens} + {workload.output_tokens} tokens"
     cached = sum(block.cache_elements_per_token * count for block, count in model.blocks)
     formulas = {
-        "weights": f"{format_count(model.parameter_counts().total)} params x {width} B",
+        "weights": _served_weights(model, workload, width),
         "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
-        "logits": f"{batch} x {model.vocab_size} vocabulary, last position only",
+        "logits": f"{batch} x {model.vocab_size} vocabulary",
     }
     other = f"{batch} through one layer, {workload.attention.value} attention"
     return [Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED) for name, bytes_ in ordered(parts)]

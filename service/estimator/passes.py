@@ -11,9 +11,10 @@ from service.estimator.quantization.scheme import Scheme
 from service.estimator.recording import Extent, Recording
 from service.estimator.step import Step
 from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import cast
 from service.estimator.tape.events import Events, LoggingTape
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Point, Section
+from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.products import end_autocast, integers
 from service.estimator.tape.units import Gathering, Units
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora
@@ -38,6 +39,10 @@ class TrainingPass:
     """How the frozen linear layers are stored, where they are quantised."""
     compute: DType = DType.BF16
     """The dtype of products with quantised weights."""
+    copies_logits: bool = False
+    """Whether the loss shifts its logits by a copy, as older releases do."""
+    returns_fp32: bool = False
+    """Whether the model casts its logits to fp32 itself, as still older ones do."""
     batched: bool = False
     """Whether there is more than one sequence: then a transposed tensor is copied where one sequence's is a view."""
     padded: bool = False
@@ -54,6 +59,8 @@ class TrainingPass:
     """Kinds of modules that are not trained."""
     steps_in_backward: int | None = None
     """With the optimizer in backward: bytes of its temporaries per element; gradients are dropped once they are stepped."""
+    decoder_length: int | None = None
+    """Tokens of a decoder beside an encoder; None is as many as the sequence has."""
     images: Images | None = None
     """The images of each sequence, for a model that takes them."""
     selective: int | None = None
@@ -94,7 +101,8 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
     run.scheme, run.compute = how.scheme, how.compute
-    run.length, run.images = how.length, how.images
+    run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
+    run.length, run.images, run.decoder_length = how.length, how.images, how.decoder_length
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
     units = Units(tape, how.gathering) if how.gathering is not None else None
     step = walker_of(model)(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
@@ -127,6 +135,14 @@ class ServingPass:
     """Whether the first decode step drops the prompt from layers with a window: it is recorded as well."""
     static_length: int | None = None
     """Tokens of a static cache that eager attention reads whole."""
+    prefill_scheme: Scheme | None = None
+    """How linear layers are stored, where prefill makes them whole or quantises their input."""
+    decode_scheme: Scheme | None = None
+    """The same in decode, whose kernels for few rows mostly read the codes themselves."""
+    full_logits: bool = False
+    """Whether prefill makes logits of the whole prompt, and an fp32 copy of them."""
+    ranks: int = 1
+    """Tensor-parallel ranks that the model was shared out to."""
 
 
 def record_serving(model: Architecture, how: ServingPass) -> Highs:
@@ -142,10 +158,14 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         run.cache, run.extent = how.cache, Extent(decoding=decoding, static=how.prefill_static and not decoding)
         run.drops_prompt, run.static_length = section is Section.FIRST_DECODE, how.static_length
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
+        run.scheme, run.compute = how.decode_scheme if decoding else how.prefill_scheme, how.dtype
         step = Step(model, run)
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)
-        last = sizes.per_sequence(model.vocab_size)
-        tape.free(step.logits_of(hidden, last))
+        whole = how.full_logits and not decoding
+        logits = step.logits_of(hidden, run.extent.tokens(model.vocab_size) if whole else sizes.per_sequence(model.vocab_size))
+        if whole and how.dtype is not DType.FP32:
+            tape.free(cast(tape, logits, DType.FP32, category=Category.LOGITS))
+        tape.free(logits)
         highs |= tape.ledger.highest()
     return highs

@@ -1,13 +1,15 @@
 """A serving replica on transformers: load, prefill of the prompts, decode with the full cache."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
+from service.estimator.dtypes import DType
+from service.estimator.engines.transformers_release import Release, release_of
 from service.estimator.explain import serving_components
 from service.estimator.kv_cache import (
     counter_bytes,
@@ -20,6 +22,9 @@ from service.estimator.kv_cache import (
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, corrected
 from service.estimator.passes import Highs, ServingPass
+from service.estimator.quantization.packing import packed_bytes
+from service.estimator.quantization.scheme import Packing, Scheme
+from service.estimator.quantization.weights import scheme_of, weight_bytes
 from service.estimator.result import Instant, Serving
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
@@ -27,6 +32,15 @@ from service.estimator.tape.ledger import Point, Section, highest_of
 from service.estimator.workload import Attention, Cache, ServeWorkload
 
 Recorder = Callable[[Architecture, ServingPass], Highs]
+
+_ROWS_OF_WHOLE_WEIGHTS = {
+    Packing.BLOCKS_4BIT: 2,
+    Packing.INT8_ROWS: 1,
+    Packing.FP8: 1,
+    Packing.AWQ: 1024,
+}
+"""From how many rows on a product has more in memory than codes: bitsandbytes' ``gemv_4bit`` is for one row, AutoAWQ's kernel
+for fewer than ``FP16_MATMUL_HEURISTIC_CONDITION``; GPTQ's has a buffer of its own for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +54,17 @@ class Host:
 
 def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Recorder) -> Draft:
     """Return the answer of one replica, with what was measured added to its instants."""
-    highs = record(model, serving_pass(model, workload))
-    weights = model.weight_bytes(workload.weight_dtype) + model.buffer_bytes_in(workload.weight_dtype)
+    workload = beamed(workload)
+    release, scheme = release_of(workload.engine_version), scheme_of(workload.quantization, model)
+    highs = record(model, serving_pass(model, workload, release, scheme, ranks=host.layout.tensor_parallel))
+    weights = stored_weights(model, workload, release, scheme)
     cache = held_bytes(model, workload)
     prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
     counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
     prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
     decode = _decode(model, workload, highs)
+    if release.keeps_old_cache and workload.cache is Cache.DYNAMIC:
+        decode["kv_cache"] += cache
     parts = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
     if workload.output_tokens:
         parts["decode"] = decode | {"weights": weights}
@@ -65,6 +83,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         steady_bytes=weights + cache,
         components=partial(serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
+        kind="inference",
         allocator=workload.allocator,
         warnings=attention_warnings(model, workload.attention),
         serving=Serving(
@@ -76,12 +95,51 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
     )
 
 
-def serving_pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
+def beamed(workload: ServeWorkload) -> ServeWorkload:
+    """Return the workload with each beam as a sequence: prompts are repeated first (``_expand_inputs_for_generation``)."""
+    if workload.num_beams == 1:
+        return workload
+    return replace(workload, num_sequences=workload.num_sequences * workload.num_beams, num_beams=1)
+
+
+def stored_weights(model: Architecture, workload: ServeWorkload, release: Release, scheme: Scheme | None) -> int:
+    """Return the bytes of weights and buffers, quantised where a scheme says so."""
+    dtype = workload.weight_dtype
+    weights = model.weight_bytes(dtype) if scheme is None else weight_bytes(model, scheme, dtype).total
+    if scheme is not None and release.fuses(scheme, workload.cache):
+        return weights + model.buffer_bytes_in(dtype) + merged_projections(model, scheme, dtype)
+    return weights + model.buffer_bytes_in(dtype) + release.table_bytes(model, dtype) + _dequantising_buffer(model, scheme)
+
+
+def merged_projections(model: Architecture, scheme: Scheme, dtype: DType) -> int:
+    """Return the bytes of one projection for query, key and value beside the three that it was made of (AutoAWQ 0.1)."""
+    layers = (
+        (layer, count)
+        for block, count in model.blocks
+        for layer in block.linears()
+        if layer.target in {"q_proj", "k_proj", "v_proj"}
+    )
+    return sum(packed_bytes(one.out_features, one.in_features, scheme, dtype).total * count for one, count in layers)
+
+
+def _dequantising_buffer(model: Architecture, scheme: Scheme | None) -> int:
+    """Return the bytes of the buffer that ExLlama's kernels make the largest weight whole in (auto_gptq 0.7, ``temp_dq``)."""
+    if scheme is None or scheme.packing is not Packing.GPTQ:
+        return 0
+    sizes_of = (layer.in_features * layer.out_features for block, _ in model.blocks for layer in block.linears())
+    return max(sizes_of, default=0) * DType.FP16.bytes_per_element
+
+
+def serving_pass(
+    model: Architecture, workload: ServeWorkload, release: Release, scheme: Scheme | None, *, ranks: int = 1
+) -> ServingPass:
     """Return the part of a workload that decides which tensors prefill and decode of a model make."""
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
     windowed = window is not None and prompt + workload.output_tokens >= window
     eager = workload.attention is Attention.EAGER or model.only_eager
-    static = window is not None and workload.cache is Cache.STATIC and static_tokens(workload) >= window >= prompt
+    fused = release.fuses(scheme, workload.cache)
+    made = workload.cache is Cache.STATIC and not fused
+    static = window is not None and made and static_tokens(workload) >= window >= prompt
     return ServingPass(
         dtype=workload.weight_dtype,
         attention=workload.attention,
@@ -90,8 +148,17 @@ def serving_pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
         prefill_static=static,
         decode_window=window if windowed else None,
         drops_prompt=window is not None and prompt >= window and workload.cache is Cache.DYNAMIC,
-        static_length=static_tokens(workload) if workload.cache is Cache.STATIC and eager else None,
+        static_length=static_tokens(workload) if made and eager else None,
+        prefill_scheme=scheme if _whole(scheme, workload.num_sequences * prompt) else None,
+        decode_scheme=scheme if _whole(scheme, workload.num_sequences) else None,
+        full_logits=release.full_logits,
+        ranks=ranks,
     )
+
+
+def _whole(scheme: Scheme | None, rows: int) -> bool:
+    """Tell whether a product of so many rows makes quantised weights whole, or quantises its input, in memory."""
+    return scheme is not None and rows >= _ROWS_OF_WHOLE_WEIGHTS.get(scheme.packing, rows + 1)
 
 
 def _decode(model: Architecture, workload: ServeWorkload, highs: Highs) -> dict[str, int]:

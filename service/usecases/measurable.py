@@ -92,6 +92,11 @@ def _serving_obstacles(workload: ServeWorkload) -> Iterator[Obstacle]:
     if workload.quantization is not Quantization.NONE:
         message = f"a cpu probe runs unquantised weights, not {workload.quantization.value}"
         yield Obstacle(field="workload.quantization", message=message)
+    if workload.num_beams > 1:
+        yield Obstacle(field="workload.num_beams", message=f"a cpu probe decodes one beam, not {workload.num_beams}")
+    if workload.engine_version is not None:
+        message = f"a cpu probe runs the version that its worker has installed, not {workload.engine_version}: leave it out"
+        yield Obstacle(field="workload.engine_version", message=message)
     yield from _dtype_obstacles("workload.weight_dtype", workload.weight_dtype)
     weights, cache = workload.weight_dtype, workload.kv_cache_dtype
     if cache is not weights:

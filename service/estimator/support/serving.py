@@ -1,9 +1,12 @@
 """Which serving workloads have a term."""
 
+from service.estimator.adapters.frozen import TRAINABLE
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
+from service.estimator.quantization.scheme import Packing
+from service.estimator.quantization.weights import scheme_of
 from service.estimator.support.layouts import check_layout
 from service.estimator.support.model_limits import check_attention, check_sequence
 from service.estimator.support.words import only
@@ -17,18 +20,13 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     if model.recurrent:
         what = f"serving of {model.family}, whose layers keep a state for each sequence"
         raise NotModelledError(what, field="workload.task", modelled=["train"])
-    if model.quantization is not None:
-        what = f"serving weights that the config quantises ({model.quantization.packing.value})"
-        raise NotModelledError(what, field="model", modelled=["configs without quantization_config"])
     only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
-    only(workload.quantization, "workload.quantization", (Quantization.NONE,))
+    _check_quantization(model, workload)
     only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))
     only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
     if workload.kv_cache_dtype is not workload.weight_dtype:
         what = f"kv_cache_dtype {workload.kv_cache_dtype.value} beside {workload.weight_dtype.value} weights"
         raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
-    if workload.num_beams > 1:
-        raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
     _check_engine_words(workload)
     check_sequence(model, workload.prompt_tokens + workload.output_tokens)
     check_attention(model, workload.attention)
@@ -38,9 +36,17 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
         raise InvalidInputError(message, field="layout.zero_stage")
 
 
+def _check_quantization(model: Architecture, workload: ServeWorkload) -> None:
+    """Raise for formats whose products have no term on transformers."""
+    scheme = scheme_of(workload.quantization, model)
+    if scheme is not None and scheme.packing not in TRAINABLE and scheme.packing is not Packing.MXFP4:
+        field = "workload.quantization" if workload.quantization is not Quantization.NONE else "model.quantization_config"
+        raise NotModelledError(f"products with {scheme.packing.value} weights", field=field, modelled=[*TRAINABLE])
+
+
 def _check_engine_words(workload: ServeWorkload) -> None:
     """Raise for words that change nothing on transformers: who says them expects an answer that rests on them."""
-    for name in ("engine_version", "gpu_memory_fraction", "max_num_batched_tokens", "max_num_sequences"):
+    for name in ("gpu_memory_fraction", "max_num_batched_tokens", "max_num_sequences"):
         if getattr(workload, name) is not None:
             raise NotModelledError(name, field=f"workload.{name}", modelled=[f"requests without {name}"])
     if workload.enforce_eager:

@@ -61,7 +61,7 @@ def test_what_no_probe_can_run_is_refused_by_its_field(change: dict[str, object]
     ("workload", "field"),
     [
         (TrainWorkload(sequence_length=8, loss=Loss.CHUNKED), "workload.loss"),
-        (ServeWorkload(num_sequences=1, prompt_tokens=8, num_beams=2), "workload.num_beams"),
+        (ServeWorkload(num_sequences=1, prompt_tokens=8, kv_cache_dtype=DType.FP8), "workload.kv_cache_dtype"),
     ],
 )
 def test_what_the_estimator_cannot_answer_is_not_queued(workload: Workload, field: str) -> None:

@@ -1,0 +1,91 @@
+"""Serving on transformers beyond its newest release and 16-bit weights: versions, quantised weights, beams."""
+
+from typing import Any
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.estimate import estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
+from service.estimator.result import Estimate
+from service.estimator.units import GIB
+from service.estimator.workload import Attention, Quantization, ServeWorkload
+from tests.builders import a_device, a_model, a_serving
+
+QWEN_7B: dict[str, Any] = {
+    "model_type": "qwen2",
+    "vocab_size": 152064,
+    "hidden_size": 3584,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "intermediate_size": 18944,
+    "max_position_embeddings": 32768,
+    "tie_word_embeddings": False,
+}
+
+
+def generate(prompt_tokens: int, **words: Any) -> float:  # noqa: ANN401 - each word has its own type
+    """Return the allocated GiB of one sequence of Qwen-7B that generates 2,048 tokens on an A100."""
+    workload = ServeWorkload(
+        num_sequences=1, prompt_tokens=prompt_tokens, output_tokens=2048, attention=Attention.FLASH, **words
+    )
+    device = resolve_gpu("A100-SXM4-80GB").device()
+    answer = estimate(architecture_from_config(QWEN_7B), workload, layout=Layout(), device=device)
+    return answer.allocated_bytes / GIB
+
+
+def ask(**words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
+    """Return the answer for two sequences of a small model."""
+    return estimate(a_model(), a_serving(**words), layout=Layout(), device=a_device())
+
+
+@pytest.mark.parametrize(
+    ("version", "quantization", "prompt_tokens", "published"),
+    [
+        ("4.46.0", Quantization.NONE, 1, 14.38),
+        ("4.46.0", Quantization.NONE, 30720, 19.97),
+        ("4.46.0", Quantization.GPTQ_INT4, 1, 5.52),
+        ("4.46.0", Quantization.GPTQ_INT4, 30720, 11.11),
+        ("4.46.0", Quantization.AWQ_INT4, 1, 5.39),
+        ("4.46.0", Quantization.AWQ_INT4, 30720, 10.98),
+        ("4.38.2", Quantization.NONE, 6144, 20.26),
+        ("4.38.2", Quantization.NONE, 30720, 42.62),
+    ],
+)
+def test_published_peaks_of_qwen(version: str, quantization: Quantization, prompt_tokens: int, published: float) -> None:
+    """Qwen's speed benchmarks: 4.38 keeps logits of the whole prompt, GPTQ a buffer to make a weight whole."""
+    assert generate(prompt_tokens, engine_version=version, quantization=quantization) == pytest.approx(published, rel=0.02)
+
+
+def test_beams_are_sequences() -> None:
+    """Prompts are repeated for each beam before prefill."""
+    assert ask(num_beams=3).allocated_bytes == ask(num_sequences=6).allocated_bytes
+
+
+@pytest.mark.parametrize("quantization", [Quantization.INT8, Quantization.NF4, Quantization.FP8, Quantization.AWQ_INT4])
+def test_quantised_weights_are_smaller(quantization: Quantization) -> None:
+    """Whatever the format, its codes and scales take less than 16 bits a weight."""
+    assert ask(quantization=quantization).instants[0].allocated_bytes < ask().instants[0].allocated_bytes
+
+
+def test_a_release_without_cache_objects_holds_two_caches() -> None:
+    """Before 4.36 the caller kept the old tensors until a decode step was over."""
+
+    def decode(version: str) -> int:
+        return next(one.allocated_bytes for one in ask(engine_version=version).instants if one.name == "decode")
+
+    old, new = decode("4.35.0"), decode("4.36.0")
+    serving = ask().serving
+
+    assert serving is not None
+    assert old - new == serving.kv_cache_bytes
+
+
+@pytest.mark.parametrize(("version", "error"), [("4.2.0", NotModelledError), ("new", InvalidInputError)])
+def test_a_version_that_was_never_read_is_refused(version: str, error: type[Exception]) -> None:
+    """Releases before 4.30 have no term, and a word is no version."""
+    with pytest.raises(error):
+        ask(engine_version=version)
