@@ -54,14 +54,24 @@ def _routed(tape: Tape, x: Value, shape: Shape, experts: ExpertShape) -> Value:
     wide = _grouped(tape, rows, inner * (2 if shape.gated else 1))
     tape.free(rows)
     probabilities = kept_bytes(tape, tokens(max(1, 4 * copies // shape.spread)))
-    activated = activation(tape, wide, tokens(inner))
-    tape.free(wide)
+    activated = activation(tape, wide, tokens(inner), probabilities)
+    tape.free(wide, probabilities)
+    if not shape.gated:
+        activated = _weighed(tape, activated)
     out = _grouped(tape, activated, taken[3])
     tape.free(activated)
     for size in (taken, sent, sent, x.numel):
         out = copied(tape, out, size)
-    tape.free(probabilities)
     return out
+
+
+def _weighed(tape: Tape, x: Value) -> Value:
+    """Return ``x`` times its probabilities, in fp32 and cast back; only gated activations have a kernel for both (mlp.py)."""
+    wide = tape.scratch(x.numel, DType.FP32)
+    y = tape.emit(x.numel, BF16, inputs=(x,), saves=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, BF16)))
+    tape.release(wide)
+    tape.free(x)
+    return y
 
 
 def _grouped(tape: Tape, x: Value, out: int) -> Value:

@@ -80,9 +80,9 @@ def bias_dropout_add(tape: Tape, x: Value, residual: Value, probability: float) 
     return y
 
 
-def activation(tape: Tape, x: Value, out: Size) -> Value:
-    """Return a fused activation with its bias or its gate: keeps its input alone (fusions/fused_bias_swiglu.py)."""
-    return tape.emit(out, BF16, inputs=(x,), saves=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, BF16)))
+def activation(tape: Tape, x: Value, out: Size, *weights: Value) -> Value:
+    """Return a fused activation with its bias or its gate: keeps its input, and ``weights`` (fusions/fused_bias_swiglu.py)."""
+    return tape.emit(out, BF16, inputs=(x,), saves=(x, *weights), backward=lambda _: tape.send(x, tape.scratch(x.numel, BF16)))
 
 
 def copied(tape: Tape, x: Value, out: Size) -> Value:

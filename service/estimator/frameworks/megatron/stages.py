@@ -49,6 +49,11 @@ def is_sparse(model: Architecture, layer: int) -> bool:
     return isinstance(spec, MoeSpec) and bool(spec.num_experts) and layer >= spec.first_dense_layers
 
 
+def has_experts(model: Architecture) -> bool:
+    """Tell whether any layer has experts."""
+    return is_sparse(model, model.num_hidden_layers - 1)
+
+
 def joined(chunks: tuple[StageLayers, ...]) -> StageLayers:
     """Return all that a stage holds."""
     return StageLayers(

@@ -3,8 +3,8 @@
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.families.moe_tree import MoeSpec
 from service.estimator.frameworks.megatron.shape import expert_ranks
+from service.estimator.frameworks.megatron.stages import has_experts
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.layout import Layout, Sharding
 from service.estimator.parallel.local import ENGINE, check_divisible
@@ -120,7 +120,7 @@ def _check_sequence_split(model: Architecture, workload: TrainWorkload, layout: 
 
 def _check_experts(model: Architecture, layout: Layout) -> None:
     spec = model.spec
-    if not isinstance(spec, MoeSpec) or not spec.num_experts:
+    if not has_experts(model):
         if layout.expert_parallel > 1:
             message = f"expert_parallel {layout.expert_parallel}, but {spec.family} has no experts"
             raise InvalidInputError(message, field="layout.expert_parallel")

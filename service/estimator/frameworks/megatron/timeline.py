@@ -74,7 +74,7 @@ class _Walk:
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
-            "temporaries": workspace_bytes(shape, layers, hopper=hopper, unfused=unfused),
+            "temporaries": workspace_bytes(layers, hopper=hopper, unfused=unfused),
             "communication_buffers": self._gather_buffer(shape, layers),
         }
         records = [record(shape, how, chunk) for chunk in self.chunks]

@@ -1,7 +1,6 @@
 """Buffers of libraries that live in the allocator from the first product on: cuBLAS's and Transformer Engine's workspaces."""
 
 from service.estimator.device import Device
-from service.estimator.frameworks.megatron.shape import Shape
 from service.estimator.frameworks.megatron.stages import StageLayers
 from service.estimator.units import KIB, MIB
 
@@ -10,13 +9,16 @@ _BEFORE_HOPPER = ("V100", "T4", "A100", "A10", "A30", "A40", "A2-", "L4", "L40",
 TORCH_HANDLES = 2
 """Forward and autograd's own thread each have a cuBLAS handle with its workspace (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
 
+GROUPED_STREAMS = 4
+"""Streams over which grouped products are spread, each with one more workspace (get_multi_stream_cublas_workspace)."""
+
 
 def is_hopper(device: Device) -> bool:
     """Tell whether a GPU is a Hopper or later, as one that is only known by its memory is taken to be."""
     return not device.name.startswith(_BEFORE_HOPPER)
 
 
-def workspace_bytes(shape: Shape, layers: StageLayers, *, hopper: bool, unfused: bool) -> int:
+def workspace_bytes(layers: StageLayers, *, hopper: bool, unfused: bool) -> int:
     """Return the workspaces of a stage.
 
     Transformer Engine has 32 MiB on Hopper and 4 MiB before (module/base.py, get_cublas_workspace_size_bytes); PyTorch has
@@ -26,9 +28,5 @@ def workspace_bytes(shape: Shape, layers: StageLayers, *, hopper: bool, unfused:
     engine = 32 * MIB if hopper else 4 * MIB
     own = layers.last or layers.sparse or unfused
     torch = TORCH_HANDLES * (32 * MIB if hopper else 2 * 4096 * KIB + 8 * 16 * KIB) if own else 0
-    grouped = 0 if shape.experts is None or not layers.sparse else (GROUPED_STREAMS - 1) * engine
+    grouped = GROUPED_STREAMS * engine if layers.sparse else 0
     return engine + torch + grouped
-
-
-GROUPED_STREAMS = 4
-"""Streams over which grouped products are spread, each with a workspace (transformer_engine, num_cublas_streams)."""

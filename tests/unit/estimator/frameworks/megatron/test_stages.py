@@ -1,0 +1,79 @@
+"""Pipeline stages: their layers, their micro-batches in flight, the worst of them."""
+
+import pytest
+
+from service.estimator.errors import InvalidInputError
+from service.estimator.frameworks.megatron.stages import chunks_of, in_flight, layer_counts
+from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
+
+
+@pytest.mark.parametrize(("stage", "expected"), [(0, 4), (1, 3), (3, 1)])
+def test_one_forward_one_backward_keeps_as_many_as_stages_are_left(stage: int, expected: int) -> None:
+    """``min(p - i, m)`` micro-batches (schedules.py)."""
+    layout = a_megatron_layout(pipeline_parallel=4)
+
+    assert in_flight(layout, stage, 8) == (expected,)
+    assert in_flight(layout, stage, 1) == (1,)
+
+
+def test_interleaved_stages_keep_chunks_of_many_micro_batches() -> None:
+    """Four stages of three chunks: nine forwards of chunks run on the last stage before its first backward is done."""
+    layout = a_megatron_layout(pipeline_parallel=4, virtual_pipeline_stages=3)
+
+    assert in_flight(layout, 3, 8) == (4, 4, 1)
+    assert sum(in_flight(layout, 0, 8)) == 2 * 3 + 2 * 4 + 1
+
+
+def test_chunks_alternate_between_stages() -> None:
+    """The first chunk of the first stage has the embedding, the last chunk of the last one the head."""
+    layout = a_megatron_layout(pipeline_parallel=2, virtual_pipeline_stages=2)
+
+    first, last = (chunks_of(a_gpt3(), layout, stage) for stage in (0, 1))
+
+    assert [(chunk.dense, chunk.first, chunk.last) for chunk in first] == [(3, True, False), (3, False, False)]
+    assert [(chunk.dense, chunk.first, chunk.last) for chunk in last] == [(3, False, False), (3, False, True)]
+
+
+def test_layers_that_do_not_divide_fall_to_the_first_stages() -> None:
+    """No stage has more than one layer above another."""
+    assert layer_counts(14, 4) == (4, 4, 3, 3)
+
+
+def test_the_worst_stage_decides() -> None:
+    """The first stage keeps four micro-batches; the answer is its, and all stages are in it."""
+    answer = answered(
+        a_gpt3(vocab_size=1024),
+        layout={"pipeline_parallel": 4, "data_parallel": 2},
+        gradient_accumulation_steps=8,
+    )
+
+    peaks = [stage.allocated_bytes for stage in answer.stages]
+    assert answer.worst_pipeline_stage == 0
+    assert answer.allocated_bytes == peaks[0] == max(peaks)
+    assert len(peaks) == 4
+
+
+def test_a_pipeline_without_micro_batches_is_warned_of() -> None:
+    """Four stages with one micro-batch have three waiting."""
+    answer = answered(layout={"pipeline_parallel": 4})
+
+    assert any("3 of them wait" in warning for warning in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("layout", "field"),
+    [
+        ({"pipeline_parallel": 16}, "layout.pipeline_parallel"),
+        ({"virtual_pipeline_stages": 2}, "layout.virtual_pipeline_stages"),
+        ({"pipeline_parallel": 2, "virtual_pipeline_stages": 5}, "layout.virtual_pipeline_stages"),
+        ({"tensor_parallel": 3}, "layout.tensor_parallel"),
+        ({"data_parallel": 2, "expert_parallel": 2}, "layout.expert_parallel"),
+        ({"context_parallel": 3}, "workload.sequence_length"),
+    ],
+)
+def test_ranks_that_cannot_share_the_model_are_refused(layout: dict[str, int], field: str) -> None:
+    """Layers, heads, experts and sequences divide over their ranks, or the job does not start."""
+    with pytest.raises(InvalidInputError) as refused:
+        answered(layout=layout)
+
+    assert refused.value.field == field
