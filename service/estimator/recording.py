@@ -115,6 +115,8 @@ class Recording:
         self.every: int | None = None
         self.passed = 0
         self.checkpointed = False
+        self.last_differs = False
+        self.decoder_length: int | None = None
         self.units: Units | None = None
         self.images: Images | None = None
         self._parameters: dict[str, Parameter] = {}

@@ -81,7 +81,7 @@ def _apart(run: Recording, times: int, x: Value) -> list[int]:
     leaf = run.lora is not None  # PEFT makes the first block's input a leaf when checkpointing: it outlives backward
     follows_another = run.units is not None  # and its gathered output gives way to that of a first one of these
     apart_first = times > 1 and run.tape.records and (leaf or follows_another or not x.requires_grad)
-    apart_last = times - apart_first > 1 and run.units is not None
+    apart_last = times - apart_first > 1 and (follows_another or run.last_differs)
     return [1] * apart_first + [times - apart_first - apart_last] + [1] * apart_last
 
 

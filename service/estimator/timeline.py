@@ -14,6 +14,7 @@ from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.precision import Precision
 from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
 from service.estimator.support.images import images_of
+from service.estimator.support.lengths import decoder_length
 from service.estimator.tape import sizes
 from service.estimator.tape.fused_losses import liger_chunk_tokens
 from service.estimator.tape.ledger import Point, Section, highest_of
@@ -70,6 +71,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         loss=loss_pass(model, workload),
         frozen=workload.frozen,
         steps_in_backward=_temporaries_in_backward(workload, precision),
+        decoder_length=decoder_length(model, workload),
         images=images_of(model, workload),
         selective=workload.selective_every,
     )

@@ -63,6 +63,7 @@ _FAMILIES = {
     "smollm3": "smollm3",
     "stablelm": "stablelm",
     "starcoder2": "starcoder2",
+    "t5": "t5",
     "vit": "vit",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""

@@ -8,6 +8,7 @@ from service.estimator.layout import Layout
 from service.estimator.support.adapters import check_adapters
 from service.estimator.support.images import check_images
 from service.estimator.support.layouts import check_training_layout
+from service.estimator.support.lengths import check_lengths
 from service.estimator.support.model_limits import check_attention, check_sequence
 from service.estimator.support.step_options import check_step_options
 from service.estimator.support.words import only
@@ -22,8 +23,6 @@ _AT_REST: dict[str, object] = {
 _ABSENT = (
     "framework_version",
     "peft",
-    "decoder_length",
-    "audio_frames",
 )
 
 
@@ -40,6 +39,7 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout)
         raise NotModelledError("offload", field="workload.offload", modelled=["none"])
     check_adapters(model, workload)
     check_sequence(model, workload.sequence_length)
+    check_lengths(model, workload)
     check_images(model, workload, layout)
     check_attention(model, workload.attention)
     _check_precision(model, workload, layout)

@@ -147,7 +147,9 @@ def dropout(tape: Tape, x: Value, probability: float) -> Value:
     if probability == 0 or not tape.records:
         return tape.alias(x)
     mask = Value(tape.allocate(Category.ACTIVATIONS, x.numel), x.numel, DType.FP8)
-    y = tape.emit(x.numel, x.dtype, inputs=(x,), saves=(mask,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    y = tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    if y.node is not None:
+        tape.save(y.node.saved, (mask,))  # an output of the kernel as well: a recomputation that ends here has made both
     tape.free(mask)
     return y
 
