@@ -17,6 +17,8 @@ class Chip:
     num_processors: int
     cache_bytes: int
     workspace_bytes: int
+    flash: bool = True
+    """Whether FlashAttention runs on it: compute capability 8.0 or more."""
 
     @property
     def is_hopper_or_later(self) -> bool:
@@ -25,8 +27,8 @@ class Chip:
 
 
 _CHIPS = {
-    "V100": Chip(80, 6 * MIB, _OLDER_WORKSPACE),
-    "T4": Chip(40, 4 * MIB, _OLDER_WORKSPACE),
+    "V100": Chip(80, 6 * MIB, _OLDER_WORKSPACE, flash=False),
+    "T4": Chip(40, 4 * MIB, _OLDER_WORKSPACE, flash=False),
     "A10G": Chip(80, 6 * MIB, _OLDER_WORKSPACE),
     "A100": Chip(108, 40 * MIB, _OLDER_WORKSPACE),
     "L4": Chip(58, 48 * MIB, _OLDER_WORKSPACE),

@@ -24,6 +24,7 @@ class Batch:
     num_tokens: int
     num_sequences: int
     width: int
+    samples: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,13 @@ def profile(rank: Rank, batch: Batch, release: Release, chip: Chip, *, eager: bo
     """Return the profiling run of one rank; ``eager`` runs the model's own code instead of what inductor made of it."""
     compiled = release.compiles and not eager
     tokens = batch.num_tokens * batch.width
-    layer = tokens * widest_layer(rank.model, compiled=compiled) + chip.workspace_bytes
+    layer = tokens * widest_layer(rank.model, flash=chip.flash) + chip.workspace_bytes
     hidden = rank.model.spec.hidden_size
     trial = rank.model.embedding.numel * batch.width + 2 * tokens * hidden
     return Profile(
         # The first run times the variants of each kernel, between writes of a buffer that flushes the second-level cache.
         layer=layer + (chip.cache_bytes if compiled else 0),
-        sampling=_sampling(rank, batch, release, chip) if rank.is_last else 0,
+        sampling=_sampling(rank, batch, release, chip) if rank.is_last and batch.samples else 0,
         tables=trial if compiled and release.combines_kernels and rank.is_first else 0,
         passed=0 if rank.is_first else 2 * tokens * hidden,
         chip=chip,
@@ -77,20 +78,20 @@ def _sampling(rank: Rank, batch: Batch, release: Release, chip: Chip) -> int:
     return rows * vocabulary * release.sampler_bytes(batch.width) + buffer + states + chip.workspace_bytes
 
 
-def widest_layer(model: Architecture, *, compiled: bool) -> int:
+def widest_layer(model: Architecture, *, flash: bool) -> int:
     """Return the elements per token that are alive at the widest point of any layer, with the hidden states around it."""
-    return max(_widest(model, block, compiled=compiled) for block, _ in model.blocks)
+    return max(_widest(model, block, flash=flash) for block, _ in model.blocks)
 
 
-def _widest(model: Architecture, block: BlockModule, *, compiled: bool) -> int:
+def _widest(model: Architecture, block: BlockModule, *, flash: bool) -> int:
     hidden = model.spec.hidden_size
     linears = block.linears()
     attending = [layer for layer in linears if layer.kind == "attention"]
     mixed = next((layer.in_features for layer in reversed(attending) if layer.out_features == hidden), hidden)
     projected = sum(layer.out_features for layer in attending if layer.in_features == hidden)
     attention = 3 * hidden + projected + mixed
-    # A compiled piece begins after attention and holds its output; written out, each layer holds its input and its output too.
-    around = 2 * hidden + mixed if compiled else 4 * hidden
+    # A piece of the model begins after attention and holds its output beside two residuals; xFormers holds one output more.
+    around = 2 * hidden + mixed + (0 if flash else hidden)
     return max(attention, around + max(_dense_width(linears, hidden), _expert_width(model, block)))
 
 

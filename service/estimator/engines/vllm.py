@@ -57,7 +57,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
 
 
 def _settings(model: Architecture, workload: ServeWorkload, device: Device) -> Settings:
-    release = release_of(workload.engine_version)
+    release = release_of(workload.engine_version, chip_of(device))
     longest = longest_sequence(model, workload)
     tokens = workload.max_num_batched_tokens or release.batched_tokens(device, longest)
     # Asked sequences run at once only if the engine may schedule so many.
@@ -86,13 +86,16 @@ class _Stage:
             num_tokens=settings.batched_tokens,
             num_sequences=settings.max_num_sequences,
             width=workload.weight_dtype.bytes_per_element,
+            samples=settings.release.samples(settings.max_model_len),
         )
         chip = chip_of(device)
         self.profile: Profile = profile(rank, batch, settings.release, chip, eager=workload.enforce_eager)
         self.outside = non_torch(settings.release, chip, layout)
         self.graphs = graphs(settings.release, rank, layout, eager=workload.enforce_eager)
-        self.context = context(chip)
+        self.context = context(settings.release, chip)
         self.fixed_bytes = rank.weight_bytes + self.profile.peak_bytes + self.outside.bytes
+        if self.context.budgeted:
+            self.fixed_bytes += self.context.bytes
         self.pool: Pool = pool_of(
             rank.caches, workload.kv_cache_dtype.bytes_per_element, settings.budget_bytes - self.fixed_bytes, settings.paging
         )

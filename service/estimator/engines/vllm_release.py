@@ -6,11 +6,13 @@ Read in 0.7.3, 0.11.0, 0.17.0 and 0.19.0.
 from dataclasses import dataclass
 
 from service.estimator.device import Device
+from service.estimator.engines.chips import Chip
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.units import GIB
 
-OLDEST, NEWEST = Version(0, 6, 5), Version(0, 19, 0)
-_V1 = Version(0, 8)
+OLDEST, NEWEST = Version(0, 6, 4), Version(0, 19, 0)
+_LONGER_CHUNKS = Version(0, 7)
+_V1, _V1_ALONE = Version(0, 8), Version(0, 11)
 _COMBINED_KERNELS = Version(0, 12)
 _LARGE_DEFAULTS = Version(0, 9)
 _TRITON_SAMPLER = Version(0, 17)
@@ -36,11 +38,18 @@ class Release:
     """One release, by what it does."""
 
     version: Version
+    flash: bool = True
+    """Whether the chip runs FlashAttention, without which V0 stayed the engine while there was one."""
 
     @property
     def compiles(self) -> bool:
         """Whether the V1 engine compiles the model in pieces and captures each."""
-        return self.version >= _V1
+        return self.version >= (_V1 if self.flash else _V1_ALONE)
+
+    @property
+    def counts_context(self) -> bool:
+        """Whether the CUDA context is inside of the budget (the snapshot was taken before it, until 0.7)."""
+        return self.version < _LONGER_CHUNKS
 
     @property
     def combines_kernels(self) -> bool:
@@ -71,12 +80,18 @@ class Release:
         """Return the default of ``max_num_batched_tokens``: one prompt in V0, else 8192 on large GPUs and 2048 on others."""
         if self.compiles:
             return 8192 if _is_large(device) else 2048
-        return 2048 if max_model_len > _LONG_CONTEXT else max(max_model_len, 2048)
+        if max_model_len > _LONG_CONTEXT:
+            return 2048 if self.version >= _LONGER_CHUNKS else 512
+        return max(max_model_len, 2048)
+
+    def samples(self, max_model_len: int) -> bool:
+        """Whether the profiling run samples: V0 did not where it cut prompts into chunks (0.06 and 0.22 GiB in two logs)."""
+        return self.compiles or max_model_len <= _LONG_CONTEXT
 
 
-def release_of(version: str | None) -> Release:
-    """Return the release that is asked for."""
-    return Release(version=version_of(version, engine="vllm", oldest=OLDEST, newest=NEWEST))
+def release_of(version: str | None, chip: Chip) -> Release:
+    """Return the release that is asked for, on a chip."""
+    return Release(version=version_of(version, engine="vllm", oldest=OLDEST, newest=NEWEST), flash=chip.flash)
 
 
 def _is_large(device: Device) -> bool:

@@ -1,0 +1,83 @@
+"""Start-up logs of serving engines found in issues and pull requests."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.accuracy.published.rows import Untranslatable
+from tests.accuracy.published.translate._hub import model_named
+
+_QUANTITIES = frozenset({"weights_memory", "activation_peak", "cuda_graph_memory", "kv_cache_memory"})
+_GIB = 1024**3
+_FORMATS = {"fp16": "fp16", "bf16": "bf16", None: "bf16"}
+_UNNAMED = {"0.6.x V0": "0.6.5", "0.6.5 dev (Dec 2024)": "0.6.5", "V0 (Mar 2025 log)": "0.7.3", "V0 (May 2025 log)": "0.8.5"}
+
+
+def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a vLLM server whose memory, fraction and longest sequence its log states."""
+    framework, serving, hardware = row["software"]["framework"], row["serving"], row["hardware"]
+    if framework not in {"vLLM", "SGLang"}:
+        message = "an engine of its own"
+        raise Untranslatable(message)
+    if framework == "SGLang" or hardware.get("total_gib") is None or "gpu_memory_utilization" not in serving:
+        message = "the log does not say how much memory the GPU has, or which part of it the engine takes"
+        raise Untranslatable(message)
+    if row["id"] == "vllm_l3_8b_a100_40":
+        message = "limits of the batch that the log does not state"
+        raise Untranslatable(message)
+    if "2060" in (hardware.get("gpu") or ""):
+        message = "a GPU of compute capability 7.5 that the catalogue lacks"
+        raise Untranslatable(message)
+    if row.get("quantization") or "ROCm" in (hardware.get("gpu") or ""):
+        message = "GGUF weights in vLLM, or ROCm"
+        raise Untranslatable(message)
+    yield _case(row, serving)
+
+
+def _case(row: Mapping[str, Any], serving: Mapping[str, Any]) -> dict[str, Any]:
+    longest, dtype = serving["max_model_len"], (row["precision"] or {}).get("compute")
+    workload = {
+        "task": "serve",
+        "engine": "vllm",
+        "engine_version": _version(row["software"]["version"]),
+        "num_sequences": 1,
+        "prompt_tokens": min(longest, 1024),
+        "max_model_len": longest,
+        "gpu_memory_fraction": serving["gpu_memory_utilization"],
+        "weight_dtype": _FORMATS[dtype],
+    }
+    if "max_num_seqs" in serving:
+        workload["max_num_sequences"] = serving["max_num_seqs"]
+    source = row["source"]
+    turing = "T4" in (row["hardware"].get("gpu") or "")
+    return {
+        "id": row["id"],
+        "group": row["weight_group"],
+        "class": "vllm",
+        "source": str(source.get("url") or source.get("title")),
+        "model": model_named(row["model"]["hf_id"]),
+        "workload": workload,
+        "layout": {"tensor_parallel": row["parallelism"].get("tp", 1)},
+        "gpu": "T4" if turing else {"memory_bytes": round(row["hardware"]["total_gib"] * _GIB)},
+        "outcome": row["outcome"],
+        "readings": list(_readings(row)),
+    }
+
+
+def _version(stated: str) -> str:
+    """Return the release: of a log that names only an engine the one of its month."""
+    if stated in _UNNAMED:
+        return _UNNAMED[stated]
+    found = re.match(r"(\d+\.\d+)\.(\d+|x)", stated)
+    if found is None:
+        message = "the release is not stated"
+        raise Untranslatable(message)
+    return f"{found[1]}.{'3' if found[2] == 'x' else found[2]}"
+
+
+def _readings(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for reading in row["measured"]:
+        if reading["quantity"] in _QUANTITIES:
+            yield {"quantity": reading["quantity"], "low": reading["bytes_low"], "high": reading["bytes_high"]}
+        if reading["quantity"] == "kv_cache_tokens":
+            yield {"quantity": "kv_cache_tokens", "low": reading["value"], "high": reading["value"]}
