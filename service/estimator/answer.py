@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from service.estimator.allocator.replay import Replayed
-from service.estimator.allocator.slack import ratio_slack, replayed_slack
+from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack
 from service.estimator.corrections import Corrections
 from service.estimator.outside import Share, communicators, device_context, interval
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
@@ -37,6 +37,12 @@ class Draft:
     gathers: bool = False
     allocator: Allocator = Allocator.DEFAULT
     replayed: Replayed | None = None
+    stream_bytes: int = 0
+    """What the allocator's pools of streams beside the one that computes hold beyond the peak."""
+    stages: tuple[Stage, ...] = ()
+    """Every pipeline stage; empty where there is only one."""
+    worst_stage: int = 0
+    assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -68,7 +74,9 @@ def assemble(
         components=() if detail is Detail.NUMBERS else _explained(draft, slack, links, context),
         instants=draft.instants,
         phases=draft.phases,
-        stages=(Stage(0, allocated, draft.steady_bytes),),
+        stages=draft.stages or (Stage(0, allocated, draft.steady_bytes),),
+        worst_pipeline_stage=draft.worst_stage,
+        assumptions=draft.assumptions,
         checkpoint=draft.checkpoint,
         serving=draft.serving,
         warnings=(*draft.warnings, *_warnings(draft), *warnings),
@@ -78,6 +86,8 @@ def assemble(
 
 
 def _slack(draft: Draft) -> Share:
+    if draft.stream_bytes:
+        return beside_streams(ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=False), draft.stream_bytes)
     if draft.replayed is None:
         return ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=draft.gathers)
     return replayed_slack(draft.replayed, gathers=draft.gathers)

@@ -127,6 +127,12 @@ class Architecture:
         """Whether the head is the embedding's table."""
         return self.spec.tie_word_embeddings
 
+    @property
+    def head_unit_elements(self) -> int:
+        """Elements of final norm and head, which FSDP2 can shard as a unit; none of a head that is the embedding's table."""
+        norm = self.final_norm.weights() if self.final_norm is not None else ()
+        return 0 if self.tied else sum(weight.numel for weight in (*norm, *self.head.weights()))
+
     def parameter_counts(self) -> ParameterCounts:
         """Return the parameters, counted on the tree."""
         return self.counts

@@ -19,10 +19,11 @@ from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.timeline import train_timeline
 from service.estimator.train_answer import explain_training
-from service.estimator.workload import Engine, ServeWorkload, Workload
+from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 
 MAX_PLANS = 256
 _ENGINES = frozenset({Engine.VLLM})
+_FRAMEWORKS = frozenset({Framework.MEGATRON, Framework.TORCHTITAN})
 
 
 class PlanCache:
@@ -35,6 +36,8 @@ class PlanCache:
         self.replays = ReplayCache()
         self._plans: dict[object, Highs] = {}
         self._shares: dict[object, Architecture] = {}
+        self.chunks: dict[object, object] = {}
+        """What frameworks with model code of their own recorded, by keys of their own."""
 
     def training(self, model: Architecture, how: TrainingPass) -> Highs:
         """Return the recording of a training pass, made once."""
@@ -85,6 +88,10 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     """
     if isinstance(workload, ServeWorkload) and workload.engine in _ENGINES:
         return _engine(workload.engine)(model, workload, layout, device, detail=detail)
+    if isinstance(workload, TrainWorkload) and workload.framework in _FRAMEWORKS:
+        memory = plans.chunks if plans is not None else None
+        ask = _framework(workload.framework)
+        return ask(model, workload, layout, device, corrections=corrections, memory=memory, detail=detail)
     if isinstance(workload, ServeWorkload):
         check_serving(model, workload, layout)
         record = plans.serving if plans is not None else record_serving
@@ -103,6 +110,12 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
             replays = plans.replays if plans is not None else ReplayCache()
             draft = replace(draft, replayed=replays.training(rank, workload, layout, timeline))
     return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)
+
+
+def _framework(framework: Framework) -> Callable[..., Estimate]:
+    """Return the answer of a framework with model code of its own, loaded when it is asked for."""
+    answer: Callable[..., Estimate] = import_module(f"service.estimator.frameworks.{framework.value}.answer").answer
+    return answer
 
 
 def _engine(engine: Engine) -> Callable[..., Estimate]:

@@ -20,6 +20,7 @@ def gathering(precision: Precision, layout: Layout) -> Gathering | None:
         reduce_bytes=reduce_dtype.bytes_per_element,
         reshard=layout.reshard_after_forward,
         alone=layout.shards == 1,
+        separate=layout.shard_embeddings_separately,
     )
 
 

@@ -114,6 +114,11 @@ class Recording:
         self.frozen: tuple[str, ...] = ()
         self.every: int | None = None
         self.passed = 0
+        self.kept_outputs: dict[str, list[list[Storage]]] = {}
+        self.scheme: Scheme | None = None
+        self.compute = dtype
+        self.copies_logits = False
+        self.returns_fp32 = False
         self.checkpointed = False
         self.last_differs = False
         self.decoder_length: int | None = None

@@ -38,7 +38,8 @@ class Step:
     def hidden_states(self, ids: Value) -> Value:
         """Record embedding, blocks and final norm."""
         if self.units is not None:
-            self.units.open_root(self.model.counts.outside_blocks, self.model.counts.largest_block)
+            counts = self.model.counts
+            self.units.open_root(counts.outside_blocks, counts.largest_block, head=self.model.head_unit_elements)
         return self.stacked(ids)
 
     def stacked(self, ids: Value) -> Value:
@@ -58,6 +59,8 @@ class Step:
             x = periods(run, members, times, f"{index}.", x)
         if first is not None and retained is None:
             tape.revive(mark, first)
+        if self.units is not None:
+            self.units.open_head()
         y = run.norm(model.final_norm, x, "") if model.final_norm is not None else tape.alias(x)
         tape.free(x, *embedded.names, *embedded.passed)
         tape.release(*self.passing)

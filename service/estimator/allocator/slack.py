@@ -71,5 +71,16 @@ def replayed_slack(replayed: Replayed, *, gathers: bool) -> Share:
     )
 
 
+def beside_streams(slack: Share, stream_bytes: int) -> Share:
+    """Return the slack of the pool that computes, and what the pools of other streams hold beyond the peak."""
+    return Share(
+        point=slack.point + stream_bytes,
+        low=slack.low + stream_bytes,
+        high=slack.high + stream_bytes,
+        formula=f"{slack.formula} + {stream_bytes:,} B in the pools of FSDP2's communication streams",
+        source=f"{slack.source}; a pool per stream (c10/cuda/CUDACachingAllocator.cpp)",
+    )
+
+
 def _times(point: int, allocated_bytes: int) -> str:
     return f"allocated x {point / allocated_bytes if allocated_bytes else 0.0:.3f}"

@@ -84,9 +84,11 @@ def _check_one_stage(layout: Layout) -> None:
 
 
 def _check_sharding(layout: Layout) -> None:
-    if layout.shard_embeddings_separately:
-        field = "layout.shard_embeddings_separately"
-        raise NotModelledError("shard_embeddings_separately true", field=field, modelled=["shard_embeddings_separately false"])
-    if layout.shard_size not in {None, layout.data_parallel * layout.context_parallel}:
-        what = f"shard_size {layout.shard_size}"
-        raise NotModelledError(what, field="layout.shard_size", modelled=["all data-parallel ranks"])
+    whole = layout.data_parallel * layout.context_parallel
+    for name, asked in (
+        ("shard_embeddings_separately", layout.shard_embeddings_separately),
+        ("shard_size", layout.shard_size not in {None, whole}),
+    ):
+        if asked and layout.sharding is not Sharding.FSDP2:
+            what = f"{name} {getattr(layout, name)} of {layout.sharding.value} ranks".lower()
+            raise NotModelledError(what, field=f"layout.{name}", modelled=["sharding fsdp2"])

@@ -5,18 +5,23 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.states import Shards
-from service.estimator.workload import Checkpointing, Framework, Loss, Method, TrainWorkload
+from service.estimator.workload import Checkpointing, Loss, Method, TrainWorkload
 
 
-def check_step_options(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
-    """Raise for options that have no term, or that contradict each other."""
+def check_step_options(model: Architecture, workload: TrainWorkload, layout: Layout, *, per_operation: bool) -> None:
+    """Raise for options that have no term, or that contradict each other.
+
+    ``per_operation``: the framework can recompute single operations of a block.
+    """
     _check_optimizer(workload, layout)
     if workload.optimizer_in_backward:
         _check_optimizer_in_backward(workload, layout)
     if workload.loss is not Loss.FULL_LOGITS:
         _check_loss(model, workload, layout)
     if workload.activation_checkpointing is Checkpointing.SELECTIVE:
-        _check_selective(model, workload)
+        _check_selective(model, workload, per_operation=per_operation)
+    if layout.shard_embeddings_separately:
+        _check_separate_units(model, workload)
     if workload.frozen:
         _check_frozen(model, workload)
 
@@ -64,14 +69,21 @@ def _check_loss(model: Architecture, workload: TrainWorkload, layout: Layout) ->
         raise NotModelledError(what, field=field, modelled=["full_logits", "fused_cross_entropy"])
 
 
-def _check_selective(model: Architecture, workload: TrainWorkload) -> None:
-    if workload.selective_every is None and workload.framework is Framework.TRANSFORMERS:
+def _check_selective(model: Architecture, workload: TrainWorkload, *, per_operation: bool) -> None:
+    if workload.selective_every is None and not per_operation:
         what = "selective checkpointing without a number, which transformers has not: it recomputes whole layers"
         modelled = ["none", "full", '{"selective": n} for every n-th layer']
         raise NotModelledError(what, field="workload.activation_checkpointing", modelled=modelled)
     if workload.lora is not None or (workload.selective_every is not None and model.order):
         what = "selective checkpointing " + ("with adapters" if workload.lora else f"of {model.family}, whose layers alternate")
         raise NotModelledError(what, field="workload.activation_checkpointing", modelled=["none", "full"])
+
+
+def _check_separate_units(model: Architecture, workload: TrainWorkload) -> None:
+    """Raise for units of embedding or head that are not trained whole, or where there is more outside of the layers."""
+    if workload.method is not Method.FULL or workload.frozen or type(model) is not Architecture or model.stem:
+        what = f"shard_embeddings_separately of a {model.family} that is not a decoder trained as a whole"
+        raise NotModelledError(what, field="layout.shard_embeddings_separately", modelled=["false"])
 
 
 def _check_frozen(model: Architecture, workload: TrainWorkload) -> None:

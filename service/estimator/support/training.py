@@ -26,15 +26,18 @@ _ABSENT = (
 )
 
 
-def check_training(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
-    """Raise NotModelledError or InvalidInputError for a training workload that has no answer yet."""
+def check_training(model: Architecture, workload: TrainWorkload, layout: Layout, *, per_operation: bool = False) -> None:
+    """Raise NotModelledError or InvalidInputError for a training workload that has no answer yet.
+
+    ``per_operation``: the framework can recompute single operations of a block.
+    """
     if model.idle_tower:
         what = f"training of {model.family} with its tower"
         raise NotModelledError(what, field="workload.task", modelled=["serve", "train of its text_config alone"])
     only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
     only(workload.method, "workload.method", (Method.FULL, Method.LORA, Method.QLORA))
     _check_unmodelled_words(workload)
-    check_step_options(model, workload, layout)
+    check_step_options(model, workload, layout, per_operation=per_operation)
     if workload.offload != Offload():
         raise NotModelledError("offload", field="workload.offload", modelled=["none"])
     check_adapters(model, workload)

@@ -34,13 +34,12 @@ class Tape:
 
     def __init__(self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False) -> None:
         """Start an empty recording."""
-        self.ledger = Ledger(section)
-        self.mode, self.autocast, self.accumulating = mode, autocast, accumulating
+        self.ledger, self.mode, self.autocast, self.accumulating = Ledger(section), mode, autocast, accumulating
         self.steps_in_backward: int | None = None
         self.nodes: list[Node | Hook | Segment] = []
         self.copies: dict[str, tuple[Value, int]] = {}
-        self.times = 1
-        self.path = ""
+        self.times, self.path = 1, ""
+        self.reused: list[Storage] = []
         self._num_saved = 0
         self._stop_after: int | None = None
         self.collected: list[Storage] | None = None
@@ -59,7 +58,9 @@ class Tape:
         return self.mode is not Mode.INFERENCE
 
     def allocate(self, category: Category, size: Size) -> Storage:
-        """Return a new storage with one reference."""
+        """Return a new storage with one reference, or one that a selective checkpoint kept for this operation."""
+        if self.reused:
+            return self.reused.pop(0)
         storage = Storage(category, sizes.ZERO if self.stopped else size)
         self.ledger.add(category, storage.size)
         return storage

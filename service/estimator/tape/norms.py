@@ -12,7 +12,7 @@ from service.estimator.tape.elementwise import (
 )
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Parameter, Value, value_of
+from service.estimator.tape.nodes import Parameter, Value, bytes_of, value_of
 from service.estimator.tape.sizes import Size
 
 
@@ -139,4 +139,19 @@ def weightless_norm(tape: Tape, x: Value, rows: Size) -> Value:
     inverse = chain(tape, chain(tape, variance, add_scalar), from_output)
     y = chain(tape, multiply(tape, upcast, inverse), lambda t, value: cast(t, value, x.dtype))
     tape.free(upcast, inverse)
+    return y
+
+
+def fused_rms_norm(tape: Tape, x: Value, weight: Parameter, rows: Size) -> Value:
+    """Return a root-mean-square norm in one kernel: it keeps its input and one fp32 per row (torch 2.9's, or inductor's)."""
+    scale = value_of(weight)
+    inverse = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(rows, DType.FP32)), rows, DType.FP32)
+
+    def backward(_: Storage) -> None:
+        grads = [(value, tape.scratch(value.numel, value.dtype)) for value in (x, scale) if value.requires_grad]
+        for value, grad in grads:
+            tape.send(value, grad)
+
+    y = tape.emit(x.numel, x.dtype, inputs=(x, scale), saves=(x, inverse), backward=backward)
+    tape.free(inverse)
     return y

@@ -23,10 +23,15 @@ class Gathering:
     reshard: bool
     alone: bool = False
     """Whether there is a single rank: parameters are copied one by one, without a buffer that all of a unit is gathered in."""
+    separate: bool = False
+    """Whether the embedding is a unit, and final norm and head are another, which stays gathered until its backward."""
 
 
 class Units:
-    """The buffers of sharded units during one step: the root unit holds everything outside of the blocks."""
+    """The buffers of sharded units during one step: the root unit holds everything outside of the blocks.
+
+    Where embedding and head are units of their own, the root unit is the embedding's, and gives way to the first block.
+    """
 
     def __init__(self, tape: Tape, how: Gathering) -> None:
         """Start with nothing gathered."""
@@ -35,16 +40,34 @@ class Units:
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
+        self._head = self._block = 0
 
-    def open_root(self, elements: int, block_elements: int) -> None:
-        """Gather the root unit; its all-gather output gives way to the first block's."""
+    def open_root(self, elements: int, block_elements: int, *, head: int = 0) -> None:
+        """Gather the root unit; its all-gather output gives way to the first block's.
+
+        ``head``: elements of final norm and head, which are no part of the root where they are a unit of their own.
+        """
+        self._head, self._block = head if self.how.separate else 0, block_elements
+        elements -= self._head
+        if self._head:
+            self.tape.hook(lambda: self._root.append(self._gathered(elements)))
         self._root.append(self._gathered(elements))
         self.tape.release(self._buffer(elements))
         self._outputs.append(self._buffer(block_elements))
         self.tape.collected = []
 
+    def open_head(self) -> None:
+        """Gather final norm and head, where they are a unit: it is reduced as soon as its backward is over."""
+        if not self._head:
+            return
+        elements, weights = self._head, [self._gathered(self._head)]
+        self.tape.hook(lambda: self._after_backward(weights, elements, elements))
+        self._release(self._outputs)
+        self._outputs.append(self._buffer(elements))
+
     def close_root(self, elements: int, trained: int) -> None:
         """Reduce the root's gradients, the last of all."""
+        elements, trained = elements - self._head, trained - self._head
         self.tape.release(*self._root)
         self.tape.collected = self._root_gradients + (self.tape.collected or [])
         self._reduce(elements, trained)
@@ -54,12 +77,16 @@ class Units:
         """Drop the last all-gather output, and gather the block that backward begins with."""
         sizes_ = [output.size for output in self._outputs]
         self._release(self._outputs)
-        if self.how.reshard:
+        if self._head and self.how.reshard:
+            self._outputs.append(self._buffer(self._block))
+        elif self.how.reshard:
             self._outputs.extend(self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in sizes_)
 
     def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
         """Run a block with its weights gathered, and arrange for its backward."""
         tape = self.tape
+        if self._head:
+            self._release(self._root)
         weights: list[Storage] = []
         tape.hook(lambda: self._after_backward(weights, elements, trained))
         output = self._buffer(elements)

@@ -1,0 +1,40 @@
+"""Which training workloads torchtitan has a term for, and what its releases do differently."""
+
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.layout import Layout, Sharding
+from service.estimator.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
+
+LOSS_COMPILED_SINCE = "2025-03"
+"""The compiled loss came with ``components/loss.py``; before, "compiling loss function causes CUDA errors"."""
+
+
+def compiles_loss(workload: TrainWorkload) -> bool:
+    """Tell whether the loss is compiled: with the model, in releases from March 2025 on (``framework_version``: a date)."""
+    return workload.compile and (workload.framework_version or LOSS_COMPILED_SINCE) >= LOSS_COMPILED_SINCE
+
+
+def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
+    """Raise for what torchtitan cannot run, and for what has no term."""
+    if workload.method is not Method.FULL:
+        raise NotModelledError(f"{workload.method.value} in torchtitan", field="workload.method", modelled=["full"])
+    if layout.sharding is not Sharding.FSDP2 and layout.num_gpus > 1:
+        raise NotModelledError(
+            f"torchtitan on {layout.sharding.value} ranks", field="layout.sharding", modelled=["fsdp2", "one GPU"]
+        )
+    if workload.padding_mask:
+        message = "torchtitan trains on packed sequences without a padding mask; drop padding_mask"
+        raise InvalidInputError(message, field="workload.padding_mask")
+    if workload.attention not in {Attention.SDPA, Attention.FLASH}:
+        what = f"attention {workload.attention.value} in torchtitan"
+        raise NotModelledError(what, field="workload.attention", modelled=["sdpa", "flash"])
+    if workload.loss not in {Loss.FULL_LOGITS, Loss.CHUNKED}:
+        raise NotModelledError(f"loss {workload.loss.value} in torchtitan", field="workload.loss", modelled=["full_logits"])
+    if workload.compile and workload.activation_checkpointing is Checkpointing.NONE:
+        what = "compile without checkpointing: what inductor's partitioner keeps is its own choice"
+        raise NotModelledError(what, field="workload.compile", modelled=["activation_checkpointing selective, full"])
+    if workload.float8 and not workload.compile:
+        raise NotModelledError("float8 without compile", field="workload.float8", modelled=["float8 with compile"])
+    version = workload.framework_version
+    if version is not None and not (len(version) in {7, 10} and version[:4].isdigit() and version[4] == "-"):
+        message = f"framework_version {version!r} of torchtitan is a date, such as 2025-03 or 2024-12-26"
+        raise InvalidInputError(message, field="workload.framework_version")

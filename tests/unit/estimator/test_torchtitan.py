@@ -1,0 +1,133 @@
+"""torchtitan: its own blocks, operations that a selective checkpoint keeps, the pools of FSDP2's streams."""
+
+from typing import Any
+
+import pytest
+
+from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.estimate import PlanCache, estimate
+from service.estimator.layout import Layout, Sharding
+from service.estimator.precision import Precision
+from service.estimator.result import Estimate
+from service.estimator.workload import Attention, Checkpointing, Framework, Lora, Loss, Method, TrainWorkload
+from tests.builders import a_device, a_gpt2, a_model
+
+_MODEL = a_model(num_hidden_layers=8)
+_TOKENS = 2 * 512
+_CAST_AT_GATHER = Precision(
+    name="custom",
+    param_dtype=DType.FP32,
+    compute_dtype=DType.BF16,
+    grad_dtype=DType.FP32,
+    optimizer_dtype=DType.FP32,
+)
+
+
+def _ask(model: Architecture = _MODEL, layout: Layout | None = None, **changes: Any) -> Estimate:  # noqa: ANN401 - each its own type
+    given: dict[str, Any] = {
+        "sequence_length": 512,
+        "micro_batch_size": 2,
+        "framework": Framework.TORCHTITAN,
+        "precision": _CAST_AT_GATHER,
+        "optimizer": "adamw_fused",
+    }
+    ranks = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2)
+    return estimate(model, TrainWorkload(**(given | changes)), layout=layout or ranks, device=a_device())
+
+
+def _at(answer: Estimate, instant: str) -> int:
+    return next(each.allocated_bytes for each in answer.instants if each.name == instant)
+
+
+def test_a_selective_checkpoint_keeps_attention_and_every_second_product() -> None:
+    """Beside the block's input: query, value, gate and down projections, attention's output and its fp32 statistics."""
+    full = _ask(activation_checkpointing=Checkpointing.FULL)
+    selective = _ask(activation_checkpointing=Checkpointing.SELECTIVE)
+
+    per_token = 2 * (64 + 32 + 160 + 64) + 2 * 64 + 4 * 4
+    assert _at(selective, "loss") - _at(full, "loss") == 8 * _TOKENS * per_token
+
+
+def test_more_recomputation_needs_less() -> None:
+    """From no checkpointing over every second layer and single operations to all layers."""
+    none = _ask().allocated_bytes
+    second = _ask(activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2).allocated_bytes
+    full = _ask(activation_checkpointing=Checkpointing.FULL).allocated_bytes
+
+    assert none > second > full
+
+
+def test_a_compiled_loss_never_holds_fp32_logits() -> None:
+    """One kernel reads 16-bit logits and writes their gradient: 12 bytes per logit become 4, in releases that compile it."""
+    changes: dict[str, Any] = {"activation_checkpointing": Checkpointing.FULL, "compile": True}
+    before, since = _ask(framework_version="2024-12-26", **changes), _ask(framework_version="2025-08", **changes)
+
+    assert _at(before, "loss") - _at(since, "loss") == pytest.approx(8 * _TOKENS * 512, rel=0.05)
+
+
+def test_streams_have_pools_of_their_own() -> None:
+    """Sharded gradients and all-gather outputs are reserved beside the peak of the stream that computes."""
+    answer = _ask(activation_checkpointing=Checkpointing.FULL)
+    slack = next(component for component in answer.components if component.name == "allocator_slack")
+
+    assert answer.peak_instant == "loss"
+    assert "FSDP2's communication streams" in slack.formula
+    assert slack.bytes > 4 * _MODEL.parameter_counts().total // 8
+
+
+def test_separate_units_drop_the_embedding_before_the_loss() -> None:
+    """The embedding's unit gives way to the first block; with one root unit it stays until the end of backward."""
+    joint = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2)
+    separate = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2, shard_embeddings_separately=True)
+
+    saved = _at(_ask(layout=joint), "loss") - _at(_ask(layout=separate), "loss")
+
+    assert saved == 2 * 512 * 64
+
+
+def test_a_copy_of_the_states_per_group_of_ranks_is_that_of_fewer_ranks() -> None:
+    """Hybrid sharding reduces shards in place over the copies (torch ``foreach_reduce``): only the shards are larger."""
+    hybrid = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP2, shard_size=8)
+
+    assert _ask(layout=hybrid).allocated_bytes == _ask().allocated_bytes
+    assert _ask(layout=hybrid).num_gpus == 16
+
+
+def test_a_cache_of_recordings_gives_the_same_answer() -> None:
+    """A model, its pass and what is compiled are the key."""
+    plans, layout = PlanCache(), Layout()
+    workload = TrainWorkload(
+        sequence_length=512,
+        framework=Framework.TORCHTITAN,
+        activation_checkpointing=Checkpointing.FULL,
+    )
+    asked = [estimate(_MODEL, workload, layout=layout, device=a_device(), plans=cache) for cache in (None, plans, plans)]
+
+    assert asked[0] == asked[1] == asked[2]
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "layout"),
+    [
+        (a_gpt2(), {}, None),
+        (_MODEL, {"loss": Loss.FUSED_LINEAR}, None),
+        (_MODEL, {"compile": True}, None),
+        (_MODEL, {"float8": True, "activation_checkpointing": Checkpointing.FULL}, None),
+        (_MODEL, {"attention": Attention.EAGER}, None),
+        (_MODEL, {"method": Method.LORA, "lora": Lora()}, None),
+        (_MODEL, {}, Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)),
+    ],
+)
+def test_what_has_no_term_in_torchtitan_is_refused(model: Architecture, changes: dict[str, Any], layout: Layout | None) -> None:
+    """Models, losses, kernels and shardings that it has not, and what a compiler decides on its own."""
+    with pytest.raises(NotModelledError):
+        _ask(model, layout, **changes)
+
+
+@pytest.mark.parametrize("changes", [{"padding_mask": True}, {"framework_version": "0.1.0"}])
+def test_what_torchtitan_cannot_run_is_refused(changes: dict[str, Any]) -> None:
+    """It trains on packed sequences, and its versions are dates."""
+    with pytest.raises(InvalidInputError):
+        _ask(**changes)
