@@ -14,14 +14,14 @@ from service.estimator.frameworks.megatron.shape import Shape, Switches
 from service.estimator.frameworks.megatron.stages import StageLayers
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.frameworks.megatron.support import check_megatron
-from service.estimator.frameworks.megatron.timeline import Record, StageTimeline, stage_timelines
+from service.estimator.frameworks.megatron.timeline import Record, Recorder, StageTimeline, stage_timelines
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, corrected
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Stage
 from service.estimator.units import format_count
 from service.estimator.workload import TrainWorkload
 
-MAX_CHUNKS = 1024
+MAX_SHAPES = 64
 _CORE = "Megatron Core: core/distributed/param_and_grad_buffer.py, core/optimizer/distrib_optimizer.py"
 _KEPT = "tensors that Megatron Core's and Transformer Engine's autograd functions keep, read in their sources"
 
@@ -38,7 +38,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 ) -> Estimate:
     """Return the memory of the worst stage in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_megatron(model, workload, layout)
-    timelines = stage_timelines(model, workload, layout, device, record_chunk if memory is None else _remembering(memory))
+    timelines = stage_timelines(model, workload, layout, device, _recording if memory is None else _remembering(memory))
     worst = max(timelines, key=lambda timeline: timeline.peak.allocated_bytes)
     tokens = workload.micro_batch_size * workload.sequence_length
     moments = [corrected(moment, corrections, tokens) for moment in worst.moments]
@@ -63,19 +63,26 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     return assemble(draft, corrections=corrections, warnings=warnings, detail=detail)
 
 
-def _remembering(memory: dict[object, Any]) -> Record:
+def _recording(shape: Shape, how: Switches) -> Record:
+    return partial(record_chunk, shape, how)
+
+
+def _remembering(memory: dict[object, Any]) -> Recorder:
     """Return a recorder that looks in ``memory`` first."""
 
-    def record(shape: Shape, how: Switches, layers: StageLayers) -> ChunkRecord:
-        key = (shape, how, layers)
-        found: ChunkRecord | None = memory.get(key)
-        if found is None:
-            if len(memory) >= MAX_CHUNKS:
-                memory.clear()
-            found = memory[key] = record_chunk(*key)
-        return found
+    def recorder(shape: Shape, how: Switches) -> Record:
+        if len(memory) >= MAX_SHAPES:
+            memory.clear()
+        known: dict[StageLayers, ChunkRecord] = memory.setdefault((shape, how), {})
 
-    return record
+        def record(layers: StageLayers) -> ChunkRecord:
+            if layers not in known:
+                known[layers] = record_chunk(shape, how, layers)
+            return known[layers]
+
+        return record
+
+    return recorder
 
 
 def _phases(moments: list[Moment]) -> tuple[Instant, ...]:

@@ -20,20 +20,13 @@ class StageLayers:
 def chunks_of(model: Architecture, layout: Layout, stage: int) -> tuple[StageLayers, ...]:
     """Return a stage's chunks in the order of the model: one, or ``virtual_pipeline_stages`` that alternate between stages."""
     stages, virtual = layout.pipeline_parallel, layout.virtual_pipeline_stages
-    counts = layer_counts(model.num_hidden_layers, stages * virtual)
+    counts, leading = layer_counts(model.num_hidden_layers, stages * virtual), dense_layers(model)
     chunks = []
-    for chunk in range(virtual):
-        position = chunk * stages + stage
+    for position in range(stage, stages * virtual, stages):
         start = sum(counts[:position])
-        kinds = [is_sparse(model, index) for index in range(start, start + counts[position])]
-        chunks.append(
-            StageLayers(
-                dense=kinds.count(False),
-                sparse=kinds.count(True),
-                first=position == 0,
-                last=position == stages * virtual - 1,
-            )
-        )
+        dense = min(max(leading - start, 0), counts[position])
+        ends = position == 0, position == stages * virtual - 1
+        chunks.append(StageLayers(dense=dense, sparse=counts[position] - dense, first=ends[0], last=ends[1]))
     return tuple(chunks)
 
 
@@ -43,15 +36,17 @@ def layer_counts(num_layers: int, parts: int) -> tuple[int, ...]:
     return tuple(each + (index < more) for index in range(parts))
 
 
-def is_sparse(model: Architecture, layer: int) -> bool:
-    """Tell whether a layer has experts: those after the first dense ones."""
+def dense_layers(model: Architecture) -> int:
+    """Return how many layers at the beginning have no experts."""
     spec = model.spec
-    return isinstance(spec, MoeSpec) and bool(spec.num_experts) and layer >= spec.first_dense_layers
+    if isinstance(spec, MoeSpec) and spec.num_experts:
+        return min(spec.first_dense_layers, spec.num_hidden_layers)
+    return spec.num_hidden_layers
 
 
 def has_experts(model: Architecture) -> bool:
     """Tell whether any layer has experts."""
-    return is_sparse(model, model.num_hidden_layers - 1)
+    return dense_layers(model) < model.num_hidden_layers
 
 
 def joined(chunks: tuple[StageLayers, ...]) -> StageLayers:

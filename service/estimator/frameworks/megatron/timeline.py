@@ -15,10 +15,10 @@ from service.estimator.layout import Layout
 from service.estimator.moments import Moment, Parts
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section
-from service.estimator.tape.sizes import Size
 from service.estimator.workload import Attention, TrainWorkload
 
-Record = Callable[[Shape, Switches, StageLayers], ChunkRecord]
+Record = Callable[[StageLayers], ChunkRecord]
+Recorder = Callable[[Shape, Switches], Record]
 
 _INSTANTS = {
     "forward": (Section.FORWARD,),
@@ -45,28 +45,40 @@ class StageTimeline:
 
 
 def stage_timelines(
-    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, record: Record
+    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder
 ) -> tuple[StageTimeline, ...]:
-    """Return the timeline of each stage that can differ from its neighbours: all of them."""
-    shape, how = shape_of(model, layout), switches_of(workload, hopper=is_hopper(device))
-    length = workload.sequence_length // layout.context_parallel
-    values = sizes.monomials(workload.micro_batch_size, length)
-    walks = (_Walk(model, workload, layout, stage, values) for stage in range(layout.pipeline_parallel))
-    return tuple(walk.timeline(shape, how, record, hopper=is_hopper(device)) for walk in walks)
+    """Return the timeline of each stage."""
+    hopper = is_hopper(device)
+    shape, how = shape_of(model, layout), switches_of(workload, hopper=hopper)
+    walk = _Walk(workload, layout, shape, recorder(shape, how), hopper=hopper)
+    return tuple(walk.stage(stage, chunks_of(model, layout, stage)) for stage in range(layout.pipeline_parallel))
 
 
 class _Walk:
-    """One stage's step."""
+    """The step on each stage."""
 
-    def __init__(self, model: Architecture, workload: TrainWorkload, layout: Layout, stage: int, values: Size) -> None:
-        self.workload, self.layout, self.stage, self.values = workload, layout, stage, values
-        self.chunks = chunks_of(model, layout, stage)
-        self.flying = in_flight(layout, stage, workload.gradient_accumulation_steps)
+    def __init__(self, workload: TrainWorkload, layout: Layout, shape: Shape, record: Record, *, hopper: bool) -> None:
+        self.workload, self.layout, self.shape, self.record, self.hopper = workload, layout, shape, record, hopper
+        self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length // layout.context_parallel)
+        self.held: dict[StageLayers, tuple[StageParameters, StageStates, Parts]] = {}
 
-    def timeline(self, shape: Shape, how: Switches, record: Record, *, hopper: bool) -> StageTimeline:
-        """Return the stage's moments."""
-        layers = joined(self.chunks)
-        held = stage_parameters(shape, layers)
+    def stage(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
+        """Return a stage's moments."""
+        layers = joined(chunks)
+        if layers not in self.held:
+            self.held[layers] = self._standing(layers)
+        held, states, standing = self.held[layers]
+        flying = in_flight(self.layout, stage, self.workload.gradient_accumulation_steps)
+        records = [self.record(chunk) for chunk in chunks]
+        moments = [_moment("load", {"weights": states.weights})]
+        moments += [self._highest(name, members, standing, (records, flying)) for name, members in _INSTANTS.items()]
+        moments.append(_moment("optimizer_step", _plus(standing, {"gradients": states.step_gradients})))
+        steady = sum(standing.values())
+        return StageTimeline(stage=stage, moments=tuple(moments), steady_bytes=steady, states=states, held=held, flying=flying)
+
+    def _standing(self, layers: StageLayers) -> tuple[StageParameters, StageStates, Parts]:
+        """Return what stages of these layers hold between steps."""
+        held = stage_parameters(self.shape, layers)
         states = stage_states(held, self.workload.precision, self.layout, self.workload.optimizer)
         unfused = self.workload.attention in {Attention.EAGER, Attention.MATH}
         standing = {
@@ -74,21 +86,10 @@ class _Walk:
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
-            "temporaries": workspace_bytes(layers, hopper=hopper, unfused=unfused),
-            "communication_buffers": self._gather_buffer(shape, layers),
+            "temporaries": workspace_bytes(layers, hopper=self.hopper, unfused=unfused),
+            "communication_buffers": self._gather_buffer(self.shape, layers),
         }
-        records = [record(shape, how, chunk) for chunk in self.chunks]
-        moments = [_moment("load", {"weights": states.weights})]
-        moments += [self._highest(name, members, standing, records) for name, members in _INSTANTS.items()]
-        moments.append(_moment("optimizer_step", _plus(standing, {"gradients": states.step_gradients})))
-        return StageTimeline(
-            stage=self.stage,
-            moments=tuple(moments),
-            steady_bytes=sum(standing.values()),
-            states=states,
-            held=held,
-            flying=self.flying,
-        )
+        return held, states, standing
 
     def _gather_buffer(self, shape: Shape, layers: StageLayers) -> int:
         """Return the global buffer in which the head gathers its input under sequence parallelism (core/utils.py)."""
@@ -96,19 +97,21 @@ class _Walk:
             return 0
         return sizes.evaluate(sizes.per_token(2 * shape.hidden), self.values)
 
-    def _highest(self, name: str, sections: tuple[Section, ...], standing: Parts, records: list[ChunkRecord]) -> Moment:
-        """Return the stage's highest moment in some sections, whichever of its chunks runs."""
-        kept = [sizes.evaluate(record.kept, self.values) * count for record, count in zip(records, self.flying, strict=True)]
-        best = _moment(name, standing)
-        for record, count in zip(records, self.flying, strict=True):
-            if not count:
-                continue
-            others = sum(kept) - sizes.evaluate(record.kept, self.values)
-            for section in sections:
+    def _highest(
+        self, name: str, sections: tuple[Section, ...], standing: Parts, running: tuple[list[ChunkRecord], tuple[int, ...]]
+    ) -> Moment:
+        """Return the stage's highest moment in some sections, whichever of its chunks runs while the others are kept."""
+        records, flying = running
+        kept = [sizes.evaluate(record.kept, self.values) for record in records]
+        total = sum(size * count for size, count in zip(kept, flying, strict=True))
+        best: tuple[int, int, Point] | None = None
+        for record, size, count in zip(records, kept, flying, strict=True):
+            for section in sections if count else ():
                 for point in record.highs.get(section, ()):
-                    moment = _moment(name, _plus(standing, self._parts(point, others)))
-                    best = max(best, moment, key=lambda found: found.allocated_bytes)
-        return best
+                    bytes_ = total - size + sizes.evaluate(point.bytes, self.values)
+                    if best is None or bytes_ > best[0]:
+                        best = bytes_, total - size, point
+        return _moment(name, standing if best is None else _plus(standing, self._parts(best[2], best[1])))
 
     def _parts(self, point: Point, others: int) -> Parts:
         parts: Parts = {"activations": others}
