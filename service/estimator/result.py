@@ -124,6 +124,8 @@ class Estimate:
     """Training: the highest bytes of forward, backward (each with its part of the loss) and step, as a profiler counts."""
     worst_pipeline_stage: int = 0
     interval_level: float = 0.95
+    interval_kind: str = "training"
+    """The kind of answer whose residuals the intervals stand on."""
     host_bytes_per_node: int = 0
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None

@@ -35,9 +35,16 @@ def explain_training(
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
         gathers=gathering(workload.precision, layout) is not None,
+        kind=_kind(workload, layout),
         allocator=workload.allocator,
         warnings=(*_warnings(workload, layout), *attention_warnings(model, workload.attention)),
     )
+
+
+def _kind(workload: TrainWorkload, layout: Layout) -> str:
+    if workload.lora is not None:
+        return "adapters"
+    return "sharded" if gathering(workload.precision, layout) is not None else "training"
 
 
 def _checkpoint(workload: TrainWorkload, trained: TrainedParameters) -> CheckpointBytes:

@@ -9,7 +9,7 @@ from service.api.schemas.fit import FitRequest, InlineModel
 from service.catalog.models import load_config, resolve_model
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.families.registry import architecture_from_config
-from service.estimator.result import Estimate
+from service.estimator.result import Detail, Estimate
 from service.usecases.fit import FitQuestion
 from tests.accuracy.published.rows import PublishedCase
 
@@ -24,7 +24,14 @@ def question_of(case: PublishedCase) -> FitQuestion:
 def answer_of(case: PublishedCase, plans: PlanCache) -> Estimate:
     """Return the estimator's answer."""
     question = question_of(case)
-    return estimate(question.architecture, question.workload, layout=question.layout, device=question.device, plans=plans)
+    return estimate(
+        question.architecture,
+        question.workload,
+        layout=question.layout,
+        device=question.device,
+        plans=plans,
+        detail=Detail.REPLAYED,
+    )
 
 
 def _model(reference: str | InlineModel) -> ResolvedModel:

@@ -28,6 +28,8 @@ class PublishedScore:
     low: float
     high: float
     interval: Interval | None
+    kind: str
+    """The kind of answer whose residuals the interval stands on."""
     components: tuple[tuple[str, int], ...]
 
     @property
@@ -109,6 +111,7 @@ def _score(
         low=reading.low,
         high=reading.high,
         interval=interval,
+        kind=answer.interval_kind,
         components=tuple((component.name, component.bytes) for component in answer.components),
     )
 
