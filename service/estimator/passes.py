@@ -43,6 +43,10 @@ class TrainingPass:
     """Whether the loss shifts its logits by a copy, as older releases do."""
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself, as still older ones do."""
+    copies_logits: bool = False
+    """Whether the loss shifts its logits by a copy, as older releases do."""
+    returns_fp32: bool = False
+    """Whether the model casts its logits to fp32 itself, as still older ones do."""
     batched: bool = False
     """Whether there is more than one sequence: then a transposed tensor is copied where one sequence's is a view."""
     padded: bool = False
@@ -101,6 +105,7 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     )
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
     run.scheme, run.compute = how.scheme, how.compute
+    run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
     run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
     run.length, run.images, run.decoder_length = how.length, how.images, how.decoder_length
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward

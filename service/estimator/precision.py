@@ -33,13 +33,10 @@ class Precision:
     reduce_dtype: DType | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a persistent main gradient that does not exist and autocast to the dtype that the weights have."""
+        """Refuse a persistent main gradient that does not exist."""
         if self.main_grad_persistent and self.main_grad_dtype is None:
             message = "main_grad_persistent needs a main_grad_dtype"
             raise InvalidInputError(message, field="workload.precision.main_grad_persistent")
-        if self.autocast and self.compute_dtype is self.param_dtype:
-            message = f"autocast to {self.compute_dtype} does nothing for {self.param_dtype} parameters; drop autocast"
-            raise InvalidInputError(message, field="workload.precision.autocast")
 
     @property
     def bytes_per_param(self) -> int:

@@ -4,7 +4,7 @@ from service.estimator.architecture import Architecture, Embedded
 from service.estimator.dtypes import DType
 from service.estimator.recording import Recording
 from service.estimator.repeats import periods
-from service.estimator.tape.elementwise import add, chain, dropout, multiply_scalar
+from service.estimator.tape.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.losses import plain_loss, shifted_loss
 from service.estimator.tape.nodes import Value
@@ -134,7 +134,12 @@ class Step:
         logits = self.logits_of(hidden, vocab)
         if model.finish_logits is not None:
             logits = model.finish_logits(run, logits)
-        loss = shifted_loss(tape, logits) if model.shifts_labels else plain_loss(tape, logits, upcast=model.upcasts_logits)
+        if run.returns_fp32:
+            logits = chain(tape, logits, lambda t, value: cast(t, value, DType.FP32, category=Category.LOGITS))
+        if model.shifts_labels:
+            loss = shifted_loss(tape, logits, copies=run.copies_logits)
+        else:
+            loss = plain_loss(tape, logits, upcast=model.upcasts_logits)
         tape.free(hidden)
         if keeps_logits:
             self.logits = logits

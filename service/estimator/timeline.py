@@ -7,6 +7,7 @@ from service.estimator.adapters.base import base_of
 from service.estimator.architecture import Architecture
 from service.estimator.gathering import bucket_bytes, gathering
 from service.estimator.layout import Layout
+from service.estimator.library_versions import copies_logits, returns_fp32
 from service.estimator.losses import LossPass
 from service.estimator.moments import Moment, Parts
 from service.estimator.optimizers.table import optimizer_named
@@ -63,6 +64,8 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         gathering=gathering(precision, layout),
         scheme=base.scheme,
         compute=precision.compute_dtype,
+        copies_logits=copies_logits(workload.framework_version),
+        returns_fp32=returns_fp32(workload.framework_version),
         batched=model.recurrent and workload.micro_batch_size > 1,
         padded=workload.padding_mask,
         window_reached=window is not None and workload.sequence_length >= window,

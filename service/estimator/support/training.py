@@ -21,7 +21,6 @@ _AT_REST: dict[str, object] = {
 }
 """Words without a term, with the value that changes nothing."""
 _ABSENT = (
-    "framework_version",
     "peft",
 )
 
@@ -65,6 +64,9 @@ def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layou
         only(getattr(precision, field), f"workload.precision.{field}", (*_TRAINED_DTYPES, None))
     if workload.lora is not None:
         only(workload.lora.dtype, "workload.lora.dtype", _TRAINED_DTYPES)
+    if precision.autocast and precision.compute_dtype is precision.param_dtype and workload.lora is None:
+        message = f"autocast to {precision.compute_dtype} does nothing for {precision.param_dtype} parameters; drop autocast"
+        raise InvalidInputError(message, field="workload.precision.autocast")
     casts = precision.compute_dtype is not precision.param_dtype and not precision.autocast
     if casts and gathering(precision, layout) is None:
         message = (

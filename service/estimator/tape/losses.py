@@ -11,14 +11,28 @@ INDEX_BYTES = 8
 """Labels are 64-bit integers."""
 
 
-def shifted_loss(tape: Tape, logits: Value) -> Value:
-    """Return the loss of the next token, in fp32 (ForCausalLMLoss); the logits stay with the caller."""
+def shifted_loss(tape: Tape, logits: Value, *, copies: bool = False) -> Value:
+    """Return the loss of the next token, in fp32 (ForCausalLMLoss); the logits stay with the caller.
+
+    ``copies``: they are shifted as a contiguous copy, whose name lives as long as that of the fp32 ones.
+    """
     upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
+    source = _shifted_copy(tape, upcast) if copies else tape.alias(upcast)
     labels, padded = shifted_labels(tape)
-    loss = cross_entropy(tape, upcast, Value(labels, logits.numel, DType.FP32))
-    tape.free(upcast)
+    loss = cross_entropy(tape, source, Value(labels, source.numel, DType.FP32))
+    tape.free(upcast, source)
     tape.release(labels, padded)
     return loss
+
+
+def _shifted_copy(tape: Tape, logits: Value) -> Value:
+    """Return all positions but the last as a contiguous copy; backward puts its gradient into zeros of the full size."""
+    numel = sizes.subtract(logits.numel, sizes.per_sequence(sum(logits.numel)))
+
+    def backward(_: Storage) -> None:
+        tape.send(logits, tape.allocate(Category.LOGITS, bytes_of(logits.numel, logits.dtype)))
+
+    return tape.emit(numel, logits.dtype, inputs=(logits,), category=Category.LOGITS, backward=backward)
 
 
 def plain_loss(tape: Tape, logits: Value, *, upcast: bool) -> Value:

@@ -169,11 +169,10 @@ def test_rotary_frequencies_are_buffers_and_learned_positions_are_weights() -> N
     ("changes", "field"),
     [
         ({"main_grad_persistent": True}, "workload.precision.main_grad_persistent"),
-        ({"autocast": True}, "workload.precision.autocast"),
     ],
 )
 def test_a_policy_that_contradicts_itself_is_refused(changes: dict[str, Any], field: str) -> None:
-    """A persistent gradient that does not exist, and autocast to what the weights are."""
+    """A persistent gradient that does not exist."""
     with pytest.raises(InvalidInputError) as refusal:
         Precision(
             name="custom",

@@ -1,0 +1,76 @@
+"""IBM's fms-acceleration benchmarks on A100-80GB: HF Trainer with plugins, one row per configuration.
+
+Packed rows alone: the others have batches of the data's own lengths. Rows with fused adapter kernels have no word; those with
+fused cross entropy alone do. ``nvidia-smi`` is the mean over GPUs of the peak less the first reading.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from service.catalog.models import load_config, resolve_model
+from tests.accuracy.published.rows import Untranslatable
+from tests.accuracy.published.translate._training import adapters, autocast, case
+
+_GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+_BASES = {
+    "TheBloke/Mistral-7B-v0.1-GPTQ": "mistral-7b-v0.1",
+    "TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ": "mixtral-8x7b",
+    "TheBloke/Llama-2-70B-GPTQ": "llama-2-70b",
+}
+_SHORT = {"float16": "fp16", "bfloat16": "bf16"}
+
+
+def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the run as a question."""
+    kernels, batch, precision = row["kernels"], row["batch"], row["precision"]
+    if not batch["packing"]:
+        message = "batches of the data's own lengths"
+        raise Untranslatable(message)
+    if kernels["fused_lora"] or kernels["scattermoe"]:
+        message = "fused adapter or expert kernels, for which the contract has no word"
+        raise Untranslatable(message)
+    dtype = _SHORT[precision["torch_dtype"]]
+    adapts = row["task"] != "full_finetune"
+    trains_amp = precision["trainer_bf16"] or precision["trainer_fp16"]
+    workload = {
+        "framework_version": row["software"]["transformers"],
+        "method": "lora" if _is_gptq(row) else {"full_finetune": "full"}.get(row["task"], row["task"]),
+        "precision": autocast(dtype) if trains_amp and adapts else dtype,
+        "optimizer": "adamw",
+        "micro_batch_size": batch["micro_batch"],
+        "sequence_length": batch["seq_len"],
+        "gradient_accumulation_steps": batch["grad_accum"],
+        "activation_checkpointing": "full",
+        "attention": "flash",
+        "loss": "fused_cross_entropy" if kernels["foak"] else "full_logits",
+    }
+    if adapts:
+        workload["lora"] = _named(row)
+    ranks = row["parallelism"]["dp_shard"]
+    layout = {"data_parallel": ranks, "sharding": "fsdp2", "zero_stage": 3} if ranks > 1 else {}
+    yield case({**row, "model": _plain(row)}, workload, layout, scores_as="adapters" if adapts else "training", **_model(row))
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the adapters on the targets that the model has: the benchmark names those of all its models."""
+    words = adapters(row)
+    model_type = "c_attn" if "santacoder" in row["model"]["hf_id"] else "o_proj"
+    present = {"c_attn"} if model_type == "c_attn" else {"q_proj", "k_proj", "v_proj", "o_proj"}
+    return words | {"target_modules": sorted(present & set(words.get("target_modules", present)))}
+
+
+def _is_gptq(row: Mapping[str, Any]) -> bool:
+    return "GPTQ" in ((row["quantization"] or {}).get("scheme") or "")
+
+
+def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = row["model"]["hf_id"]
+    return {**row["model"], "hf_id": _BASES.get(name, name)}
+
+
+def _model(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the quantised model where the row has one: the base's config with what the checkpoint's says of its weights."""
+    name = row["model"]["hf_id"]
+    if name not in _BASES:
+        return {}
+    return {"model": {"hf_config": {**load_config(resolve_model(_BASES[name])), "quantization_config": _GPTQ}}}
