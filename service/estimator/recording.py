@@ -109,8 +109,6 @@ class Recording:
         self.drops_prompt = False
         self.names: list[Storage] | None = None
         self.trains_all = trains_all
-        self.scheme: Scheme | None = None
-        self.compute = dtype
         self.frozen: tuple[str, ...] = ()
         self.every: int | None = None
         self.passed = 0
