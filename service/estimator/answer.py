@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from service.estimator.allocator.replay import Replayed
 from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack
 from service.estimator.corrections import Corrections
+from service.estimator.intervals import widened
 from service.estimator.outside import Share, communicators, device_context, interval
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
 from service.estimator.workload import Allocator
@@ -35,6 +36,8 @@ class Draft:
     serving: Serving | None = None
     approximate: bool = False
     gathers: bool = False
+    kind: str = "training"
+    """The kind of answer whose residuals make the intervals."""
     allocator: Allocator = Allocator.DEFAULT
     replayed: Replayed | None = None
     stream_bytes: int = 0
@@ -61,6 +64,7 @@ def assemble(
     )
     inside = _allocated_interval(draft, corrections)
     reserved = allocated + slack.point
+    taken = _reserved_interval(draft, inside, slack)
     return Estimate(
         num_gpus=draft.num_gpus,
         allocated_bytes=allocated,
@@ -68,8 +72,9 @@ def assemble(
         device_bytes=reserved + context.point + links.point,
         steady_bytes=draft.steady_bytes,
         allocated_interval=inside,
-        reserved_interval=interval(_base(draft, inside), (slack,)),
-        device_interval=interval(_base(draft, inside), (slack, context, links)),
+        reserved_interval=taken,
+        device_interval=interval(taken, (context, links)),
+        interval_kind=draft.kind,
         peak_instant=draft.peak.name,
         components=() if detail is Detail.NUMBERS else _explained(draft, slack, links, context),
         instants=draft.instants,
@@ -90,7 +95,7 @@ def _slack(draft: Draft) -> Share:
         return beside_streams(ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=False), draft.stream_bytes)
     if draft.replayed is None:
         return ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=draft.gathers)
-    return replayed_slack(draft.replayed, gathers=draft.gathers)
+    return replayed_slack(draft.replayed)
 
 
 def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interval:
@@ -99,13 +104,33 @@ def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interv
         low, high = APPROXIMATE_PER_MILLE
         return Interval(allocated * low // 1000, allocated * high // 1000)
     error = corrections.relative_error if corrections is not None else None
-    analytic = Interval(allocated - allocated // 2000, allocated + allocated * ROUNDING_PER_MILLE // 1000)
+    analytic = widened(Interval(allocated, allocated + _rounding(draft)), draft.kind, "allocated")
     if corrections is None or error is None:
         return analytic
     learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
     if corrections.basis == "measured":
         return learnt
     return Interval(min(learnt.low, analytic.low), max(learnt.high, analytic.high))
+
+
+def _rounding(draft: Draft) -> int:
+    """Return by how much the allocator's blocks exceed the tensors in them: at most, where no replay counted them."""
+    if draft.replayed is None:
+        return draft.peak.allocated_bytes * ROUNDING_PER_MILLE // 1000
+    return max(draft.replayed.allocated_bytes - draft.replayed.peak_bytes, 0)
+
+
+def _reserved_interval(draft: Draft, inside: Interval, slack: Share) -> Interval:
+    """Return the interval of the reserved bytes, which are never fewer than the allocated ones.
+
+    A ratio has quantiles of its own, beside which the residuals of the kind stand.
+    """
+    point = draft.peak.allocated_bytes + slack.point
+    residual = widened(Interval(point, point), draft.kind, "reserved")
+    if draft.replayed is None:
+        ratio = interval(_base(draft, inside), (slack,))
+        residual = Interval(min(residual.low, ratio.low), max(residual.high, ratio.high))
+    return Interval(max(residual.low, inside.low), max(residual.high, inside.high))
 
 
 def _warnings(draft: Draft) -> tuple[str, ...]:
