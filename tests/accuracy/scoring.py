@@ -1,15 +1,16 @@
 """Asks the estimator every traced question and sets its answers beside the traces."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.errors import EstimatorError, UnknownModelTypeError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.result import Estimate, Interval
+from service.estimator.result import Detail, Estimate, Interval
 from service.estimator.units import GIB
+from service.estimator.workload import Allocator
 from tests.accuracy.cases import (
     ParameterCase,
     ServingCase,
@@ -134,15 +135,22 @@ def _parameters(case: ParameterCase, _: PlanCache) -> list[Score]:
 
 def _training(case: StepCase, plans: PlanCache) -> list[Score]:
     model = architecture_of(case)
-    return _step("training", case, _ask(model, question_of_step(case), plans))
+    return _step("training", case, _answers(model, question_of_step(case), plans))
 
 
 def _rank(case: StepCase, plans: PlanCache) -> list[Score]:
     model = architecture_of(case)
-    return _step("FSDP2 rank", case, _ask(model, question_of_rank(case), plans))
+    return _step("FSDP2 rank", case, _answers(model, question_of_rank(case), plans))
 
 
-def _step(kind: str, case: StepCase, answer: Estimate) -> list[Score]:
+def _answers(model: Architecture, question: Question, plans: PlanCache) -> tuple[Estimate, Estimate]:
+    """Return the answers with segments of fixed size and with expandable ones."""
+    growing = replace(question, workload=replace(question.workload, allocator=Allocator.EXPANDABLE_SEGMENTS))
+    return _ask(model, question, plans), _ask(model, growing, plans)
+
+
+def _step(kind: str, case: StepCase, answers: tuple[Estimate, Estimate]) -> list[Score]:
+    answer, growing = answers
     phases = {phase.name: phase.allocated_bytes for phase in answer.phases}
     traced = case.phases
     peak_op = traced[case.steady_peak_phase].op
@@ -160,6 +168,13 @@ def _step(kind: str, case: StepCase, answer: Estimate) -> list[Score]:
         ("between steps", answer.steady_bytes, traced["forward"].start - case.held_input_bytes, None, ""),
         ("peak in 512-byte blocks", answer.allocated_bytes, case.allocated_bytes, answer.allocated_interval, peak_op),
         ("reserved", answer.reserved_bytes, case.reserved_bytes, answer.reserved_interval, peak_op),
+        (
+            "reserved, expandable segments",
+            growing.reserved_bytes,
+            case.reserved_expandable_bytes,
+            growing.reserved_interval,
+            peak_op,
+        ),
     ]
     return [
         Score(quantity=f"{kind}, {name}", case=label(case), predicted=ours, traced=theirs, interval=interval, op=op)
@@ -182,7 +197,7 @@ def _serving(case: ServingCase, plans: PlanCache) -> list[Score]:
 
 
 def _ask(model: Architecture, question: Question, plans: PlanCache) -> Estimate:
-    return estimate(model, question.workload, layout=question.layout, device=_DEVICE, plans=plans)
+    return estimate(model, question.workload, layout=question.layout, device=_DEVICE, plans=plans, detail=Detail.REPLAYED)
 
 
 def _refusal(kind: str, case: str, error: EstimatorError | NotInContractError) -> Refusal:
