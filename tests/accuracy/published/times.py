@@ -53,7 +53,8 @@ def score_times(cases: Sequence[PublishedCase]) -> tuple[list[TimeScore], Counte
         except (EstimatorError, msgspec.ValidationError) as error:
             refusals[str(error)] += 1
             continue
-        pair = _seconds(question, found, case.throughput) if found is not None else None
+        stated = {name: value for name, value in case.throughput.items() if isinstance(value, int | float)}
+        pair = _seconds(question, found, stated) if found is not None else None
         if pair is not None:
             predicted, published = pair
             family = case.group.partition("|")[0]
