@@ -45,7 +45,7 @@ def score_times(cases: Sequence[PublishedCase]) -> tuple[list[TimeScore], Counte
     """Return the scores of all cases that state a rate, and the reasons of those without an answer."""
     plans, scores, refusals = PlanCache(), list[TimeScore](), Counter[str]()
     for case in cases:
-        if not case.throughput or case.outcome != "ok":
+        if not case.throughput or case.outcome != "ok" or case.absolute:
             continue
         try:
             question = question_of(case)

@@ -37,7 +37,7 @@ def translate_all(rows: list[Row], translate: Translate) -> tuple[list[dict[str,
         except Untranslatable as reason:
             reasons[str(reason)] += 1
             continue
-        cases += [case | {"throughput": row.get("throughput") or {}} for case in made]
+        cases += [{"throughput": row.get("throughput") or {}} | case for case in made]
     return cases, reasons
 
 
