@@ -22,6 +22,7 @@ from service.estimator.train_answer import explain_training
 from service.estimator.workload import Framework, Loss, TrainWorkload
 
 MAX_RECORDINGS = 256
+_PLAIN = LossPass(kind=Loss.FULL_LOGITS)
 
 
 def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, where, and how much of the answer
@@ -41,7 +42,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     memory = {} if memory is None else memory
     key = (model.spec, workload.compile, workload.activation_checkpointing, workload.selective_every)
     titan = _remembered(memory, (*key, "titan"), lambda: in_torchtitan(model, workload))
-    loss = LossPass(kind=Loss.FULL_LOGITS, compiled=True) if compiles_loss(workload) else None
+    loss = LossPass(kind=workload.loss, compiled=compiles_loss(workload))
     timeline = train_timeline(titan, replace(workload, framework_version=None), layout, partial(_record, memory, key, loss))
     draft = explain_training(titan, workload, layout, timeline, corrections)
     draft = replace(draft, gathers=False, stream_bytes=_stream_bytes(model, workload, layout, timeline))
@@ -51,9 +52,9 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 
 
 def _record(
-    memory: dict[object, Any], key: tuple[object, ...], loss: LossPass | None, model: Architecture, how: TrainingPass
+    memory: dict[object, Any], key: tuple[object, ...], loss: LossPass, model: Architecture, how: TrainingPass
 ) -> Highs:
-    how = replace(how, loss=loss)
+    how = replace(how, loss=None if loss == _PLAIN else loss)
     highs: Highs = _remembered(memory, (*key, how), lambda: record_training(model, how))
     return highs
 

@@ -4,13 +4,14 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout, Sharding
 from service.estimator.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
 
-LOSS_COMPILED_SINCE = "2025-03"
-"""The compiled loss came with ``components/loss.py``; before, "compiling loss function causes CUDA errors"."""
+LOSS_NOT_COMPILED = ("2024-12-19", "2025-04")
+"""Releases between pull requests 755, which turned the compiled loss off, and 1033, which brought it back."""
 
 
 def compiles_loss(workload: TrainWorkload) -> bool:
-    """Tell whether the loss is compiled: with the model, in releases from March 2025 on (``framework_version``: a date)."""
-    return workload.compile and (workload.framework_version or LOSS_COMPILED_SINCE) >= LOSS_COMPILED_SINCE
+    """Tell whether the loss is compiled with the model (``framework_version``: the date of the release)."""
+    first, last = LOSS_NOT_COMPILED
+    return workload.compile and not first <= (workload.framework_version or last) < last
 
 
 def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
@@ -28,7 +29,8 @@ def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
         what = f"attention {workload.attention.value} in torchtitan"
         raise NotModelledError(what, field="workload.attention", modelled=["sdpa", "flash"])
     if workload.loss not in {Loss.FULL_LOGITS, Loss.CHUNKED}:
-        raise NotModelledError(f"loss {workload.loss.value} in torchtitan", field="workload.loss", modelled=["full_logits"])
+        modelled = ["full_logits", "chunked"]
+        raise NotModelledError(f"loss {workload.loss.value} in torchtitan", field="workload.loss", modelled=modelled)
     if workload.compile and workload.activation_checkpointing is Checkpointing.NONE:
         what = "compile without checkpointing: what inductor's partitioner keeps is its own choice"
         raise NotModelledError(what, field="workload.compile", modelled=["activation_checkpointing selective, full"])
