@@ -23,6 +23,7 @@ _ORDER = (
     "activations",
     "logits",
     "kv_cache",
+    "recurrent_state",
     "gathered_weights",
     "communication_buffers",
     "temporaries",
@@ -147,6 +148,7 @@ def serving_components(model: Architecture, workload: ServeWorkload, parts: dict
         "weights": _served_weights(model, workload, width),
         "kv_cache": f"{tokens} x {cached} elements x {workload.kv_cache_dtype.bytes_per_element} B",
         "logits": f"{batch} x {model.vocab_size} vocabulary",
+        "recurrent_state": f"{batch} x the last positions of convolutions in {width} B and the states of scans in 4 B",
     }
     other = f"{batch} through one layer, {workload.attention.value} attention"
     return [Component(name, bytes_, Basis.EXACT, formulas.get(name, other), _TRACED) for name, bytes_ in ordered(parts)]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from service.estimator.architecture import Architecture
 from service.estimator.block_module import BlockModule
+from service.estimator.dtypes import DType
 from service.estimator.workload import Cache, ServeWorkload
 
 COUNTER_BYTES = 8
@@ -48,7 +49,20 @@ def window_of(block: BlockModule) -> int | None:
 def counter_bytes(model: Architecture, workload: ServeWorkload) -> int:
     """Return the bytes of the layers' own counters."""
     static = workload.cache is Cache.STATIC
-    return COUNTER_BYTES * sum(count for block, count in model.blocks if static or window_of(block) is not None)
+    blocks = [(block, count) for block, count in model.blocks if block.cache_elements_per_token]
+    return COUNTER_BYTES * sum(count for block, count in blocks if static or window_of(block) is not None)
+
+
+def recurrent_bytes(model: Architecture, workload: ServeWorkload) -> int:
+    """Return the bytes of the states that layers without a cache of tokens keep for each sequence."""
+    each = sum(_state_bytes(block, workload.weight_dtype) * count for block, count in model.blocks)
+    return each * workload.num_sequences
+
+
+def _state_bytes(block: BlockModule, dtype: DType) -> int:
+    mixer = getattr(block, "mixer", None) or getattr(block, "attention", None)
+    state_bytes: Callable[[DType], int] | None = getattr(mixer, "state_bytes", None)
+    return state_bytes(dtype) if state_bytes is not None else 0
 
 
 def static_tokens(workload: ServeWorkload) -> int:

@@ -144,6 +144,10 @@ class ServingPass:
     """How linear layers are stored, where prefill makes them whole or quantises their input."""
     decode_scheme: Scheme | None = None
     """The same in decode, whose kernels for few rows mostly read the codes themselves."""
+    batched: bool = False
+    """Whether there is more than one sequence, where that decides what is copied."""
+    length: int | None = None
+    """Tokens of a prompt, where a model's tensors are no polynomial of it."""
     full_logits: bool = False
     """Whether prefill makes logits of the whole prompt, and an fp32 copy of them."""
     ranks: int = 1
@@ -164,11 +168,14 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         run.drops_prompt, run.static_length = section is Section.FIRST_DECODE, how.static_length
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
         run.scheme, run.compute = how.decode_scheme if decoding else how.prefill_scheme, how.dtype
+        run.batched, run.length = how.batched, how.length
         step = Step(model, run)
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)
         whole = how.full_logits and not decoding
         logits = step.logits_of(hidden, run.extent.tokens(model.vocab_size) if whole else sizes.per_sequence(model.vocab_size))
+        if model.recurrent and model.finish_logits is not None:
+            logits = model.finish_logits(run, logits)
         if whole and how.dtype is not DType.FP32:
             tape.free(cast(tape, logits, DType.FP32, category=Category.LOGITS))
         tape.free(logits)

@@ -17,6 +17,7 @@ from service.estimator.kv_cache import (
     held_bytes,
     kv_bytes_per_token,
     prefilled_bytes,
+    recurrent_bytes,
     static_tokens,
 )
 from service.estimator.layout import Layout
@@ -28,7 +29,7 @@ from service.estimator.quantization.weights import scheme_of, weight_bytes
 from service.estimator.result import Instant, Serving
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
-from service.estimator.tape.ledger import Point, Section, highest_of
+from service.estimator.tape.ledger import Category, Point, Section, highest_of
 from service.estimator.workload import Attention, Cache, ServeWorkload
 
 Recorder = Callable[[Architecture, ServingPass], Highs]
@@ -62,7 +63,9 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
     prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
     counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
     prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
-    decode = _decode(model, workload, highs)
+    decode, states = _decode(model, workload, highs), recurrent_bytes(model, workload)
+    if states:
+        decode[Category.RECURRENT_STATE.value] = states
     if release.keeps_old_cache and workload.cache is Cache.DYNAMIC:
         decode["kv_cache"] += cache
     parts = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
@@ -80,7 +83,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         linked_gpus=host.layout.num_gpus // host.layout.data_parallel,
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
-        steady_bytes=weights + cache,
+        steady_bytes=weights + cache + states,
         components=partial(serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
@@ -88,7 +91,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         warnings=attention_warnings(model, workload.attention),
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
-            kv_cache_bytes=cache,
+            kv_cache_bytes=cache + states,
             required_bytes=peak.allocated_bytes,
             budget_bytes=host.device.usable_bytes,
         ),
@@ -151,6 +154,8 @@ def serving_pass(
         static_length=static_tokens(workload) if made and eager else None,
         prefill_scheme=scheme if _whole(scheme, workload.num_sequences * prompt) else None,
         decode_scheme=scheme if _whole(scheme, workload.num_sequences) else None,
+        batched=model.recurrent and workload.num_sequences > 1,
+        length=prompt if model.chunked else None,
         full_logits=release.full_logits,
         ranks=ranks,
     )

@@ -7,6 +7,7 @@ from service.estimator.dtypes import DType
 from service.estimator.modules.block import Mixer
 from service.estimator.modules.convolving import convolved, masked_rows
 from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.recurrent_step import STATE_DTYPE, gated, keep_state, updated_channels, updated_convolution
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
@@ -22,6 +23,7 @@ from service.estimator.tape.elementwise import (
     silu,
 )
 from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value, value_of
 from service.estimator.tape.norms import weightless_norm
 from service.estimator.tape.products import autocast_input, autocast_weight, batched_product, copy_of, split
@@ -72,6 +74,11 @@ class MambaMixer:
         """Elements that a cache keeps for one token: none, the state is one per sequence."""
         return 0
 
+    def state_bytes(self, dtype: DType) -> int:
+        """Return the bytes of the convolution's last positions, in ``dtype``, and of the states that one sequence keeps."""
+        states = self.inner_size * self.state_size * STATE_DTYPE.bytes_per_element
+        return self.kernel_size * self.inner_size * dtype.bytes_per_element + states
+
     @property
     def sliding_window(self) -> int | None:
         """Tokens that are read at most: all of them, through the state."""
@@ -85,21 +92,32 @@ class MambaMixer:
         rows = masked_rows(run, x)
         projected = run.linear(self.entry, rows, scope)
         hidden, gate = split(tape, projected, (channels, channels))
-        hidden = convolved(run, hidden, filters, self.kernel_size, ACTIVATIONS[self.activation])
+        keep_state(run, self.kernel_size * self.inner_size, hidden.dtype)
+        if run.extent.decoding:
+            hidden = updated_convolution(run, hidden, self.kernel_size, ACTIVATIONS[self.activation])
+        else:
+            hidden = convolved(run, hidden, filters, self.kernel_size, ACTIVATIONS[self.activation])
         hidden = chain(tape, hidden, lambda _, value: masked_rows(run, value))
         steps, entering, reading = self._selected(run, hidden, scope)
-        scanned = self._scanned(run, hidden, (steps, rates, entering, reading), cast(tape, value_of(skip), DType.FP32), scope)
-        gated = self._gated(run, scanned, gate)
-        narrowed = cast(tape, gated, x.dtype)
+        names: list[Storage] = []
+        if run.extent.decoding:
+            opened = gated(tape, self._updated(run, hidden, (steps, rates, entering, reading), scope), hidden, gate)
+        else:
+            selected, skipped = (steps, rates, entering, reading), cast(tape, value_of(skip), DType.FP32)
+            scanned, names = self._scanned(run, hidden, selected, skipped, scope)
+            opened = self._gated(run, scanned, gate)
+        keep_state(run, self.inner_size * self.state_size, STATE_DTYPE)
+        narrowed = cast(tape, opened, x.dtype)
         y = chain(tape, narrowed, lambda _, value: run.linear(self.output, value, scope))
-        tape.free(gated, steps, entering, reading, rates, hidden, gate, rows)
+        tape.release(*names)
+        tape.free(opened, steps, entering, reading, rates, hidden, gate, rows)
         return y
 
     def _selected(self, run: Recording, hidden: Value, scope: str) -> tuple[Value, Value, Value]:
         """Return step, B and C of every token."""
         tape, tokens = run.tape, run.extent.tokens
         states = tokens(self.state_size)
-        rows = copy_of(tape, hidden) if run.batched else tape.alias(hidden)
+        rows = copy_of(tape, hidden) if run.batched and not run.extent.decoding else tape.alias(hidden)
         selected = chain(tape, rows, lambda _, value: run.linear(self.selection, value, scope))
         parts = split(tape, selected, (tokens(self.step_rank), states, states))
         if self.normalised:
@@ -118,8 +136,8 @@ class MambaMixer:
 
     def _scanned(
         self, run: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], skip: Value, scope: str
-    ) -> Value:
-        """Return the scan's output with the skip connection, fp32."""
+    ) -> tuple[Value, list[Storage]]:
+        """Return the scan's output with the skip connection, fp32, and the last state, which a cache is still to copy."""
         tape, tokens = run.tape, run.extent.tokens
         raw, rates, entering, reading = selected
         full = tokens(self.inner_size * self.state_size)
@@ -134,8 +152,21 @@ class MambaMixer:
         skipped = outer(tape, hidden, skip, hidden.numel)
         summed = add(tape, skipped, out)
         tape.free(skipped, out, decay, kept, entered, steps, skip)
-        tape.release(*names)
-        return summed
+        outputs, last = names
+        tape.release(outputs)
+        if run.cache is not None:
+            return summed, [last]
+        tape.release(last)
+        return summed, []
+
+    def _updated(self, run: Recording, hidden: Value, selected: tuple[Value, Value, Value, Value], scope: str) -> Value:
+        """Return what the kept state gives out for the newest position."""
+        raw, rates, entering, reading = selected
+        steps = self._steps(run, raw, scope)
+        state = sizes.per_sequence(self.inner_size * self.state_size)
+        y = updated_channels(run, (hidden, steps, rates, entering, reading), state)
+        run.tape.free(steps)
+        return y
 
     def _steps(self, run: Recording, raw: Value, scope: str) -> Value:
         """Return ``softplus(step + bias)``; the step stays with the caller."""

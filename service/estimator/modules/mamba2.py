@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from service.estimator.dtypes import DType
 from service.estimator.modules.convolving import convolved, masked_rows
 from service.estimator.modules.feedforward import ACTIVATIONS
+from service.estimator.modules.recurrent_step import STATE_DTYPE, keep_state, updated_convolution, updated_heads
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
@@ -115,6 +116,11 @@ class Mamba2Mixer:
         """Elements that a cache keeps for one token: none, the state is one per sequence."""
         return 0
 
+    def state_bytes(self, dtype: DType) -> int:
+        """Return the bytes of the convolution's last positions, in ``dtype``, and of the states that one sequence keeps."""
+        states = self.inner_size * self.state_size * STATE_DTYPE.bytes_per_element
+        return self.kernel_size * self.convolved_size * dtype.bytes_per_element + states
+
     @property
     def sliding_window(self) -> int | None:
         """Tokens that are read at most: all of them, through the state."""
@@ -130,17 +136,26 @@ class Mamba2Mixer:
         gate, mixed, steps = split(
             tape, projected, (tokens(self.inner_size), tokens(self.convolved_size), tokens(self.num_heads))
         )
-        mixed = convolved(run, mixed, filters, self.kernel_size, ACTIVATIONS[self.activation])
+        keep_state(run, self.kernel_size * self.convolved_size, mixed.dtype)
+        if run.extent.decoding:
+            mixed = updated_convolution(run, mixed, self.kernel_size, ACTIVATIONS[self.activation])
+        else:
+            mixed = convolved(run, mixed, filters, self.kernel_size, ACTIVATIONS[self.activation])
         mixed = chain(tape, mixed, lambda _, value: masked_rows(run, value))
         states = tokens(self.num_groups * self.state_size)
         hidden, entering, reading = split(tape, mixed, (tokens(self.inner_size), states, states))
         tape.free(rows)
-        chunks = self._chunks(run)
-        scanned = self._scanned(run, (hidden, steps, entering, reading), (value_of(bias), rates, value_of(skip)), chunks)
+        parts, weights = (hidden, steps, entering, reading), (value_of(bias), rates, value_of(skip))
+        names: list[Value] = []
+        if run.extent.decoding:
+            scanned = self._updated(run, parts, rates)
+        else:
+            scanned, names = self._scanned(run, parts, weights, self._chunks(run))
+        keep_state(run, self.inner_size * self.state_size, STATE_DTYPE)
         normed = self._normed(run, scanned, gate, value_of(scale))
         narrowed = cast(tape, normed, x.dtype)
         y = chain(tape, narrowed, lambda _, value: run.linear(self.output, value, scope))
-        tape.free(normed, rates, gate, steps, hidden, entering, reading)
+        tape.free(normed, rates, gate, steps, hidden, entering, reading, *names)
         return y
 
     def _chunks(self, run: Recording) -> Chunks:
@@ -151,8 +166,11 @@ class Mamba2Mixer:
 
     def _scanned(
         self, run: Recording, inputs: tuple[Value, Value, Value, Value], weights: tuple[Value, Value, Value], chunks: Chunks
-    ) -> Value:
-        """Return the scan of hidden states, steps, B and C, with its skip connection: fp32, padding cut off."""
+    ) -> tuple[Value, list[Value]]:
+        """Return the scan of hidden states, steps, B and C with its skip connection, padding cut off, and its last state.
+
+        The last state, a view of those that chunks start with, has a name where a cache is to copy it.
+        """
         tape, tokens = run.tape, run.extent.tokens
         bias, rates, skip = weights
         steps = self._steps(run, inputs[1], bias)
@@ -170,10 +188,18 @@ class Mamba2Mixer:
         whole = (hidden, decay, entering, reading)
         parts = [zero_padded(tape, value, chunks.padded(width)) for value, width in zip(whole, widths, strict=True)]
         tape.free(*whole)
-        summed = self._summed(run, (parts[0], parts[1], parts[2], parts[3]), chunks)
+        summed, names = self._summed(run, (parts[0], parts[1], parts[2], parts[3]), chunks)
         y = add(tape, summed, skipped)
         tape.free(summed, skipped, *parts, steps)
-        return chain(tape, y, lambda t, value: narrow(t, value, tokens(self.inner_size)) if chunks.padding else t.alias(value))
+        cut = chain(tape, y, lambda t, value: narrow(t, value, tokens(self.inner_size)) if chunks.padding else t.alias(value))
+        return cut, names
+
+    def _updated(self, run: Recording, parts: tuple[Value, Value, Value, Value], rates: Value) -> Value:
+        """Return what the kept states give out for the newest position."""
+        hidden, steps, entering, reading = parts
+        states = sizes.per_sequence(self.inner_size * self.state_size)
+        spread = sizes.per_sequence(self.num_heads * self.state_size)
+        return updated_heads(run, (hidden, steps, rates, entering, reading), states, spread)
 
     def _steps(self, run: Recording, raw: Value, bias: Value) -> Value:
         """Return ``clamp(softplus(step + bias))``."""
@@ -188,8 +214,8 @@ class Mamba2Mixer:
         numel = run.extent.tokens(self.num_heads * self.state_size)
         return chain(run.tape, cast(run.tape, x, DType.FP32), lambda t, value: copy_of(t, value, numel=numel))
 
-    def _summed(self, run: Recording, parts: tuple[Value, Value, Value, Value], chunks: Chunks) -> Value:
-        """Return what chunks give out: from their own positions and from the states that they start with."""
+    def _summed(self, run: Recording, parts: tuple[Value, Value, Value, Value], chunks: Chunks) -> tuple[Value, list[Value]]:
+        """Return what chunks give out, from their own positions and the states they start with, and those for a cache."""
         tape, whole = run.tape, chunks.padded(self.inner_size)
         hidden, decay, entering, reading = parts
         copied = not chunks.alone
@@ -204,8 +230,11 @@ class Mamba2Mixer:
         far = contraction(tape, reading, states, whole, copies=(copied, chunks.several))
         grown = outer(tape, far, growth, whole)
         summed = chain(tape, add(tape, near, grown), copy_of)
-        tape.free(decays, mask, scores, weights, near, states, growth, far, grown, *names)
-        return summed
+        tape.free(decays, mask, scores, weights, near, growth, far, grown, *names)
+        if run.cache is not None:
+            return summed, [states]
+        tape.free(states)
+        return summed, []
 
     def _states(self, run: Recording, parts: tuple[Value, Value, Value], chunks: Chunks) -> tuple[Value, tuple[Value, ...]]:
         """Return the state that each chunk starts with, and what the scan has names for until its end."""

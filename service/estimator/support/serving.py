@@ -17,9 +17,6 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
     if not model.shifts_labels:
         raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["training"])
-    if model.recurrent:
-        what = f"serving of {model.family}, whose layers keep a state for each sequence"
-        raise NotModelledError(what, field="workload.task", modelled=["train"])
     only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
     _check_quantization(model, workload)
     only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))

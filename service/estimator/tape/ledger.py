@@ -17,6 +17,7 @@ class Category(StrEnum):
     GATHERED_WEIGHTS = "gathered_weights"
     COMMUNICATION = "communication_buffers"
     KV_CACHE = "kv_cache"
+    RECURRENT_STATE = "recurrent_state"
     TEMPORARIES = "temporaries"
 
 

@@ -8,10 +8,9 @@ import pytest
 from service.estimator.errors import NotModelledError
 from service.estimator.families.registry import architecture_from_spec
 from service.estimator.layout import Layout
-from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.workload import Lora, Method
-from tests.builders import a_serving, a_training
+from tests.builders import a_training
 from tests.unit.estimator.families.kept import PER_TOKEN, a_family, added_by_a_layer
 
 _MAMBA: dict[str, object] = {"model_type": "mamba", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 4}
@@ -43,16 +42,13 @@ def test_a_description_reads_back() -> None:
     assert architecture_from_spec(model.describe()).fingerprint() == model.fingerprint()
 
 
-def test_serving_and_adapters_are_refused() -> None:
-    """A state for each sequence is no cache of tokens, and adapters on mixers are not recorded."""
+def test_adapters_are_refused() -> None:
+    """Adapters on mixers are not recorded."""
     model = a_family(**_MAMBA)
 
-    with pytest.raises(NotModelledError) as serving:
-        check_serving(model, a_serving(), Layout())
     with pytest.raises(NotModelledError) as adapters:
         check_training(model, a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=8)), Layout())
 
-    assert serving.value.field == "workload.task"
     assert adapters.value.field == "workload.lora"
 
 
