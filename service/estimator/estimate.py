@@ -22,7 +22,7 @@ from service.estimator.train_answer import explain_training
 from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 
 MAX_PLANS = 256
-_ENGINES = frozenset({Engine.VLLM})
+_ENGINES = frozenset(Engine) - {Engine.TRANSFORMERS}
 _FRAMEWORKS = frozenset({Framework.MEGATRON, Framework.TORCHTITAN})
 
 
@@ -101,7 +101,9 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         check_training(model, workload, layout)
         share = plans.share if plans is not None else local_architecture
         rank = share(model, layout.tensor_parallel, TRANSFORMERS)
-        timeline = train_timeline(rank, workload, layout, plans.training if plans is not None else record_training)
+        record_pass = plans.training if plans is not None else record_training
+        in_parts = detail is not Detail.NUMBERS or corrections is not None
+        timeline = train_timeline(rank, workload, layout, record_pass, in_parts=in_parts)
         draft, compute_dtype = (
             explain_training(rank, workload, layout, timeline, corrections),
             workload.precision.compute_dtype,

@@ -83,7 +83,7 @@ class Allocator(StrEnum):
 
 
 class Quantization(StrEnum):
-    """Format of the served weights."""
+    """Format of the served weights; the last five are mixtures of GGUF files."""
 
     NONE = "none"
     INT8 = "int8"
@@ -92,6 +92,11 @@ class Quantization(StrEnum):
     AWQ_INT4 = "awq_int4"
     FP8 = "fp8"
     MXFP4 = "mxfp4"
+    Q8_0 = "q8_0"
+    Q6_K = "q6_k"
+    Q5_K_M = "q5_k_m"
+    Q4_K_M = "q4_k_m"
+    Q4_0 = "q4_0"
 
 
 class Cache(StrEnum):

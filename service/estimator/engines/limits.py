@@ -1,17 +1,34 @@
-"""What an engine with a pool cannot run, or what has no term for it."""
+"""What an engine of its own cannot run, or what has no term for it."""
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.support.words import only
-from service.estimator.workload import Cache, ServeWorkload
+from service.estimator.workload import Cache, Quantization, ServeWorkload
 
 _ONE_WAY = (("context_parallel", "1"), ("zero_stage", "0"), ("virtual_pipeline_stages", "1"))
 
 
-def check_engine(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
-    """Raise NotModelledError or InvalidInputError for what an engine with a pool of pages has no answer to."""
+WEIGHTS = frozenset(
+    {
+        Quantization.NONE,
+        Quantization.INT8,
+        Quantization.NF4,
+        Quantization.GPTQ_INT4,
+        Quantization.AWQ_INT4,
+        Quantization.FP8,
+        Quantization.MXFP4,
+    }
+)
+"""Formats of weights that engines in Python load; the others are those of GGUF files."""
+
+
+def check_engine(
+    model: Architecture, workload: ServeWorkload, layout: Layout, *, formats: frozenset[Quantization] = WEIGHTS
+) -> None:
+    """Raise NotModelledError or InvalidInputError for what an engine has no answer to; ``formats`` are those of its weights."""
+    only(workload.quantization, "workload.quantization", tuple(word for word in Quantization if word in formats))
     if not model.shifts_labels:
         raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["decoders"])
     if model.recurrent:

@@ -90,7 +90,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
         reserved_interval=reserved,
         device_interval=device,
         peak_instant="prefill",
-        components=_components(filled) if detail is Detail.FULL else (),
+        components=merged_components(filled.parts) if detail is not Detail.NUMBERS else (),
         instants=(Instant("load", weights), Instant("prefill", point), Instant("decode", filled.decode_bytes)),
         stages=filled.stages,
         worst_pipeline_stage=max(range(len(filled.stages)), key=lambda stage: filled.stages[stage].allocated_bytes),
@@ -121,10 +121,10 @@ def _span(filled: Filled, places: set[Place]) -> Interval:
     return Interval(point + sum(part.low - part.bytes for part in loose), point + sum(part.high - part.bytes for part in loose))
 
 
-def _components(filled: Filled) -> tuple[Component, ...]:
+def merged_components(parts: Sequence[Part]) -> tuple[Component, ...]:
     """Return the parts as components; parts of one name are one."""
     found: dict[str, Component] = {}
-    for part in filled.parts:
+    for part in parts:
         if part.bytes:
             known = found.get(part.name)
             found[part.name] = _component(part) if known is None else _together(known, part)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
-from service.estimator.engines.blocks import Paging, Pool, pool_of
+from service.estimator.engines.blocks import Paging, pool_of
 from service.estimator.engines.chips import chip_of
+from service.estimator.engines.filling import Holder, Terms, filled
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.outside_vllm import context, graphs, non_torch
-from service.estimator.engines.pooled import Filled, Part, exact, filled_estimate
-from service.estimator.engines.profile import Batch, Profile, profile
+from service.estimator.engines.pooled import exact, filled_estimate
+from service.estimator.engines.profile import Batch, profile
 from service.estimator.engines.ranks import Rank, ranks_of
 from service.estimator.engines.vllm_release import (
     BLOCK_TOKENS,
@@ -23,7 +24,7 @@ from service.estimator.engines.vllm_release import (
 )
 from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
-from service.estimator.result import Detail, Estimate, Stage
+from service.estimator.result import Detail, Estimate
 from service.estimator.units import format_bytes, format_count
 from service.estimator.workload import ServeWorkload
 
@@ -48,9 +49,12 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     settings = _settings(model, workload, device)
     scheme = scheme_of(workload.quantization, model)
     ranks = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    stages = [_Stage(rank, workload, layout, settings, device) for rank in ranks]
+    holders = [_holder(rank, workload, layout, settings, device) for rank in ranks]
+    terms = Terms(
+        source="vLLM, v1/core/kv_cache_utils.py", budget_bytes=settings.budget_bytes, max_model_len=settings.max_model_len
+    )
     return filled_estimate(
-        _filled(stages, workload, layout, settings),
+        filled(holders, workload, layout, terms),
         detail=detail,
         warnings=device.warnings_for(workload.weight_dtype),
     )
@@ -77,91 +81,36 @@ def _settings(model: Architecture, workload: ServeWorkload, device: Device) -> S
     )
 
 
-class _Stage:
-    """One rank of one pipeline stage: its fixed parts and the pool that it could have."""
-
-    def __init__(self, rank: Rank, workload: ServeWorkload, layout: Layout, settings: Settings, device: Device) -> None:
-        self.rank, self.settings, self.workload = rank, settings, workload
-        batch = Batch(
-            num_tokens=settings.batched_tokens,
-            num_sequences=settings.max_num_sequences,
-            width=workload.weight_dtype.bytes_per_element,
-            samples=settings.release.samples(settings.max_model_len),
-        )
-        chip = chip_of(device)
-        self.profile: Profile = profile(rank, batch, settings.release, chip, eager=workload.enforce_eager)
-        self.outside = non_torch(settings.release, chip, layout)
-        self.graphs = graphs(settings.release, rank, layout, eager=workload.enforce_eager)
-        self.context = context(settings.release, chip)
-        self.fixed_bytes = rank.weight_bytes + self.profile.peak_bytes + self.outside.bytes
-        if self.context.budgeted:
-            self.fixed_bytes += self.context.bytes
-        self.pool: Pool = pool_of(
-            rank.caches, workload.kv_cache_dtype.bytes_per_element, settings.budget_bytes - self.fixed_bytes, settings.paging
-        )
-
-    @property
-    def token_bytes(self) -> int:
-        """Bytes that this rank keeps for one token in all of its layers."""
-        elements = sum(cache.elements_per_token * cache.count for cache in self.rank.caches)
-        return elements * self.workload.kv_cache_dtype.bytes_per_element
-
-    def parts(self, pool: Pool) -> tuple[Part, ...]:
-        """Return the parts of the rank beside a pool of so many blocks."""
-        counts, workload = self.rank.model.parameter_counts(), self.workload
-        tables = format_bytes(self.rank.table_bytes)
-        weights = f"{format_count(counts.total)} params of a rank's share, {_format(workload)}, and {tables} of rotary tables"
-        blocks = (
-            f"{pool.num_blocks} blocks x {pool.paging.block_tokens} tokens x {pool.block_bytes // pool.paging.block_tokens} B"
-        )
-        peak = f"{self.profile.formula}: {self.settings.batched_tokens} tokens, {self.settings.max_num_sequences} sequences"
-        return (
-            exact("weights", self.rank.weight_bytes, weights, _SOURCE),
-            exact("activations", self.profile.peak_bytes, peak, "vLLM, profile_run"),
-            exact("kv_cache", pool.bytes, blocks, "vLLM, v1/core/kv_cache_utils.py"),
-            self.graphs,
-            self.outside,
-            self.context,
-        )
-
-
-def _format(workload: ServeWorkload) -> str:
-    return workload.quantization.value if workload.quantization.value != "none" else workload.weight_dtype.value
-
-
-def _filled(stages: list[_Stage], workload: ServeWorkload, layout: Layout, settings: Settings) -> Filled:
-    """Return the rank with the fewest blocks, which decides how many every rank has."""
-    decisive = min(stages, key=lambda stage: stage.pool.num_blocks)
-    pools = [
-        Pool(
-            num_blocks=decisive.pool.num_blocks,
-            block_bytes=stage.pool.block_bytes,
-            groups=stage.pool.groups,
-            paging=stage.pool.paging,
-        )
-        for stage in stages
-    ]
-    pool = decisive.pool
-    tokens = workload.prompt_tokens + workload.output_tokens
-    states = workload.num_sequences * decisive.rank.model.spec.hidden_size * workload.weight_dtype.bytes_per_element
-    return Filled(
-        num_gpus=layout.num_gpus,
-        parts=decisive.parts(pool),
-        pool_bytes=pool.bytes,
-        pool_tokens=pool.tokens,
-        token_bytes=decisive.token_bytes,
-        asked_bytes=workload.num_sequences * pool.blocks_of(tokens) * pool.block_bytes,
-        longest=pool.sequences_of(settings.max_model_len),
-        max_num_sequences=int(pool.sequences_of(tokens)),
-        budget_bytes=settings.budget_bytes,
-        stages=tuple(
-            Stage(
-                index,
-                stage.rank.weight_bytes + stage.profile.peak_bytes + held.bytes,
-                stage.rank.weight_bytes + held.bytes,
-            )
-            for index, (stage, held) in enumerate(zip(stages, pools, strict=True))
-        ),
-        decode_bytes=decisive.rank.weight_bytes + pool.bytes + states,
-        approximate=decisive.rank.model.spec.approximate,
+def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, settings: Settings, device: Device) -> Holder:
+    """Return one rank of one pipeline stage: its fixed parts and the pool that it could have."""
+    chip, release = chip_of(device), settings.release
+    batch = Batch(
+        num_tokens=settings.batched_tokens,
+        num_sequences=settings.max_num_sequences,
+        width=workload.weight_dtype.bytes_per_element,
+        samples=release.samples(settings.max_model_len),
     )
+    run = profile(rank, batch, release, chip, eager=workload.enforce_eager)
+    peak = f"{run.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} sequences"
+    own_context, outside = context(release, chip), non_torch(release, chip, layout)
+    fixed = rank.weight_bytes + run.peak_bytes + outside.bytes + (own_context.bytes if own_context.budgeted else 0)
+    return Holder(
+        rank=rank,
+        parts=(
+            exact("weights", rank.weight_bytes, weights_formula(rank, workload), _SOURCE),
+            exact("activations", run.peak_bytes, peak, "vLLM, v1/worker/gpu_model_runner.py, profile_run"),
+            graphs(release, rank, layout, eager=workload.enforce_eager),
+            outside,
+            own_context,
+        ),
+        peak_bytes=run.peak_bytes,
+        pool=pool_of(rank.caches, workload.kv_cache_dtype.bytes_per_element, settings.budget_bytes - fixed, settings.paging),
+    )
+
+
+def weights_formula(rank: Rank, workload: ServeWorkload) -> str:
+    """Return how a rank's weights are counted, in numbers."""
+    word = workload.quantization.value
+    tables, total = format_bytes(rank.table_bytes), format_count(rank.model.parameter_counts().total)
+    named = workload.weight_dtype.value if word == "none" else word
+    return f"{total} params of a rank's share, {named}, and {tables} of rotary tables"

@@ -16,7 +16,6 @@ from service.estimator.precision import Precision
 from service.estimator.workload import (
     Cache,
     Checkpointing,
-    Engine,
     Framework,
     Lora,
     Method,
@@ -68,7 +67,6 @@ def test_training_without_a_term_is_refused(changes: dict[str, Any], field: str,
 @pytest.mark.parametrize(
     ("changes", "field", "modelled"),
     [
-        ({"engine": Engine.SGLANG}, "workload.engine", "transformers"),
         ({"cache": Cache.PAGED}, "workload.cache", "dynamic, static"),
         ({"weight_dtype": DType.FP8}, "workload.weight_dtype", "bf16, fp16, fp32"),
         ({"kv_cache_dtype": DType.FP8}, "workload.kv_cache_dtype", "the dtype of the weights"),

@@ -59,7 +59,7 @@ def _case(row: Mapping[str, Any], serving: Mapping[str, Any]) -> dict[str, Any]:
         "workload": workload,
         "layout": {"tensor_parallel": row["parallelism"].get("tp", 1)},
         "gpu": "T4" if turing else {"memory_bytes": round(row["hardware"]["total_gib"] * _GIB)},
-        "outcome": row["outcome"],
+        "outcome": "ok" if _starts(row) else "oom",
         "readings": list(_readings(row)),
     }
 
@@ -73,6 +73,12 @@ def _version(stated: str) -> str:
         message = "the release is not stated"
         raise Untranslatable(message)
     return f"{found[1]}.{'3' if found[2] == 'x' else found[2]}"
+
+
+def _starts(row: Mapping[str, Any]) -> bool:
+    """Tell whether the pool holds one sequence of the longest length: without, the engine prints its figures and ends."""
+    tokens = [reading["value"] for reading in row["measured"] if reading["quantity"] == "kv_cache_tokens"]
+    return row["outcome"] == "ok" and all(count >= row["serving"]["max_model_len"] for count in tokens)
 
 
 def _readings(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
