@@ -149,6 +149,7 @@ def dropout(tape: Tape, x: Value, probability: float) -> Value:
     mask = Value(tape.allocate(Category.ACTIVATIONS, x.numel), x.numel, DType.FP8)
     y = tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
     if y.node is not None:
+        y.node.plain = False
         tape.save(y.node.saved, (mask,))  # an output of the kernel as well: a recomputation that ends here has made both
     tape.free(mask)
     return y

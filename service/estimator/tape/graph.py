@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
+from service.estimator.tape.first_pass import FirstPass
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
 from service.estimator.tape.nodes import Backward, Hook, Node, Parameter, Segment, Value, bytes_of
 from service.estimator.tape.sizes import Size
@@ -39,13 +40,13 @@ class Tape:
         self.nodes: list[Node | Hook | Segment] = []
         self.copies: dict[str, tuple[Value, int]] = {}
         self.times, self.path = 1, ""
+        self.discarded: list[Node | Hook | Segment] = []
         self.reused: list[Storage] = []
-        self._num_saved = 0
+        self._num_saved, self._forgets = 0, False
         self._stop_after: int | None = None
         self.collected: list[Storage] | None = None
         self._outbox: list[tuple[Value, Storage, bool]] = []
         self._running: Node | None = None
-        self._forgets = False
 
     @property
     def stopped(self) -> bool:
@@ -129,7 +130,8 @@ class Tape:
         if differentiable:
             if saves_output:
                 self.save(saved, [output])
-            output.node = self.append(Node(saved, backward))
+            plain = not saves and not saves_output and all(value.parameter is None for value in inputs)
+            output.node = self.append(Node(saved, backward, plain=plain))
             output.requires_grad = True
         for value in inputs:
             if differentiable and value.parameter is not None and value.requires_grad and self.mode is not Mode.DISCARDING:
@@ -138,8 +140,7 @@ class Tape:
 
     def append(self, node: Node) -> Node:
         """Add a node to the graph, unless its block is going to be recomputed."""
-        if self.mode is not Mode.DISCARDING:
-            self.nodes.append(node)
+        (self.discarded if self.mode is Mode.DISCARDING else self.nodes).append(node)
         return node
 
     def send(self, target: Value, grad: Storage, *, is_view: bool = False) -> None:
@@ -231,11 +232,14 @@ class Tape:
             elif isinstance(node, Hook):
                 node.run()
             elif node.grad is not None:
-                grad, node.grad = node.grad, None
-                self._running = node
-                node.backward(grad)
-                self.release(*node.saved, *([] if node.consumes else [grad]))
-                self._deliver()
+                self._run(node)
+
+    def _run(self, node: Node) -> None:
+        assert node.grad is not None  # noqa: S101 - whoever asks has looked
+        grad, node.grad, self._running = node.grad, None, node
+        node.backward(grad)
+        self.release(*node.saved, *([] if node.consumes else [grad]))
+        self._deliver()
 
     def unpacked(self) -> None:
         """Drop what the running node kept, once its formula is through: a checkpoint hands each tensor out once and forgets it.
@@ -254,45 +258,41 @@ class Tape:
     def require_grad(self, x: Value) -> None:
         """Make ``x`` a leaf with a gradient: its tensor lives as long as the graph, and its gradient stays."""
         self.hold_value(x)
-        x.node = self.append(Node([], self._keep))
+        x.node = self.append(Node([], self.hold))
         x.requires_grad = True
-
-    def _keep(self, grad: Storage) -> None:
-        self.hold(grad)
 
     def checkpoint(self, block: Callable[[Value], Value], x: Value) -> Value:
         """Run a block whose tensors are computed again in backward (non-reentrant); only its input is kept."""
         if not self.records:
             return block(x)
-        kept, path = self.alias(x), self.path
-        self._num_saved = 0
-        self.mode = Mode.DISCARDING
+        kept, path, entry = self.alias(x), self.path, Node([], lambda _: None)
+        x.node = entry if x.requires_grad else None
+        self._num_saved, self.discarded, self.mode = 0, [], Mode.DISCARDING
         y = block(x)
-        num_saved, self.mode = self._num_saved, Mode.RECORDING
+        first, self.mode = FirstPass(entry, self.discarded, y.node, num_saved=self._num_saved), Mode.RECORDING
 
         def backward(grad: Storage) -> None:
             outer, self.path = self.path, path
-            self._recompute(block, kept, grad, num_saved)
+            self._recompute(block, kept, first, grad)
             self.path = outer
 
-        node = Node([kept.storage] if kept.storage is not None else [], backward, consumes=True)
-        self.nodes.append(node)
-        y.node, y.requires_grad = node, True
+        y.node = self.append(Node([kept.storage] if kept.storage is not None else [], backward, consumes=True))
+        y.requires_grad = True
         return y
 
-    def _recompute(self, block: Callable[[Value], Value], kept: Value, grad: Storage, num_saved: int) -> None:
+    def _recompute(self, block: Callable[[Value], Value], kept: Value, first: FirstPass, grad: Storage) -> None:
+        for node in first.ahead(grad):
+            self._run(node)
         outer_nodes, outer_copies, self.nodes, self.copies = self.nodes, self.copies, [], {}
-        self.mode, self._num_saved, self._stop_after = Mode.RECOMPUTING, 0, num_saved
-        stub = Node([], lambda _: None)
-        x = self.alias(kept)
+        self.mode, self._num_saved, self._stop_after = Mode.RECOMPUTING, 0, first.num_saved
+        x, stub = self.alias(kept), Node([], lambda _: None)
         x.node = stub if kept.requires_grad else None
         y = block(x)
         self.mode, self._stop_after = Mode.RECORDING, None
         self.free(y, *(copy for copy, _ in self.copies.values()))
         self.copies = outer_copies
-        if y.node is not None:
-            y.node.grad = grad
         nodes, self.nodes = self.nodes, outer_nodes
+        first.hand_over(stub, nodes)
         self._forgets = True
         self._visit(nodes)
         self._forgets = False

@@ -7,7 +7,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.sizes import Size
 
-Backward = Callable[[Storage], None]
+Backward = Callable[[Storage], object]
 
 
 class Parameter:
@@ -29,14 +29,15 @@ class Parameter:
 class Node:
     """One differentiable operation: what it kept, how it answers a gradient, and the gradient that waits for it.
 
-    ``consumes``: its backward drops the gradient itself, before it is through.
+    ``consumes``: its backward drops the gradient itself, before it is through. ``plain``: it needs nothing but its gradient.
     """
 
-    __slots__ = ("backward", "consumes", "grad", "grad_is_view", "saved")
+    __slots__ = ("backward", "consumes", "grad", "grad_is_view", "plain", "saved")
 
-    def __init__(self, saved: list[Storage], backward: Backward, *, consumes: bool = False) -> None:
+    def __init__(self, saved: list[Storage], backward: Backward, *, consumes: bool = False, plain: bool = False) -> None:
         """Start without a gradient."""
         self.consumes = consumes
+        self.plain = plain
         self.saved = saved
         self.backward = backward
         self.grad: Storage | None = None
