@@ -101,7 +101,7 @@ class FusedGatedFeedForward:
 
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; ``x`` stays with the caller, the gate keeps its name until the end."""
-        tape, half = run.tape, run.extent.tokens(self.down.in_features)
+        tape, half = run.tape, run.extent.tokens(self.down.features_read)
         gate, up = split(tape, run.linear(self.gate_up, x, scope), (half, half))
         activated = ACTIVATIONS[self.activation](tape, gate)
         product = multiply(tape, up, activated)

@@ -56,6 +56,11 @@ class Linear:
             yield Weight(f"{self.name}.bias", self.kind, (self.out_features,))
 
     @property
+    def features_read(self) -> int:
+        """Features of the input as this rank has it, before it takes its own part of them."""
+        return self.in_features * (self.ranks if self.split is Split.SCATTERED_ROWS else 1)
+
+    @property
     def target(self) -> str:
         """The word by which adapters name this layer."""
         return self.name.rpartition(".")[2]

@@ -11,6 +11,7 @@ from typing import Any, cast
 from service.estimator.architecture import Architecture
 from service.estimator.block_module import BlockModule
 from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.modules.attention import Attention
 from service.estimator.modules.experts import SharedExpert
 from service.estimator.modules.feedforward import FusedGatedFeedForward
 from service.estimator.modules.self_attention import SelfAttention
@@ -207,4 +208,6 @@ def _needs_whole_outputs(module: object) -> bool:
     """Tell whether a module slices what a projection gives, or normalises all of its heads in one row."""
     if isinstance(module, FusedGatedFeedForward):
         return True
+    if isinstance(module, Attention):
+        return module.query_norm is not None and module.query_norm.size > module.head_dim
     return isinstance(module, SelfAttention) and (not module.norm_each_head or len(module.projections) == 1)

@@ -15,23 +15,27 @@ _PLANNED = frozenset(
         "gemma3_text",
         "glm",
         "glm4",
+        "glm4_moe",
         "gpt_neox",
         "granite",
         "llama",
         "ministral",
         "mistral",
+        "mixtral",
         "nemotron",
         "olmo",
         "olmo2",
+        "olmoe",
         "phi",
         "phi3",
         "qwen2",
         "qwen3",
+        "qwen3_moe",
         "smollm3",
         "starcoder2",
     }
 )
-"""Dense families with a ``base_model_tp_plan`` in transformers 5.23."""
+"""Families whose layers are all split by a ``base_model_tp_plan`` in transformers 5.23."""
 _ONE_STAGE = {
     "pipeline_parallel": "one stage: transformers does not train through a pipeline, framework megatron does",
     "context_parallel": "1 in framework transformers; framework megatron splits sequences",
@@ -65,7 +69,7 @@ def check_training_layout(model: Architecture, workload: TrainWorkload, layout: 
         raise NotModelledError(what, field="layout.sequence_parallel", modelled=["false", "framework megatron"])
     if model.family not in _PLANNED or model.tied:
         what = f"tensor_parallel of {model.family}" + (" with a tied head" if model.tied else "")
-        modelled = ["untied dense families with a base_model_tp_plan", "framework megatron"]
+        modelled = ["untied families whose layers a base_model_tp_plan splits", "framework megatron"]
         raise NotModelledError(what, field=FIELD, modelled=modelled)
     if workload.lora is not None:
         raise NotModelledError("adapters on layers that ranks share", field=FIELD, modelled=["method full"])
