@@ -65,8 +65,6 @@ class Architecture:
     """What the model makes of images; None where it takes none."""
     walker: tuple[str, str] | None = None
     """Module and class of the ``Step`` that walks a model which is no stack between a token table and a head."""
-    idle_tower: bool = False
-    """Whether ``stem`` is a tower for other input than text, which text alone does not run."""
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
     writes_out_attention: bool = False

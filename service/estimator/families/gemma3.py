@@ -1,20 +1,22 @@
-"""Gemma 3 with its vision tower, given text alone: the tower's weights are there, its forward does not run.
+"""Gemma 3 with its SigLIP tower, whose features stand among the tokens; text alone leaves the tower idle.
 
 Field names and defaults are those of transformers 5.23 (``models/gemma3/configuration_gemma3.py``, ``models/siglip``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.gemma import gemma3_text
-from service.estimator.families.reading import Config, flag, integer, word
+from service.estimator.families.reading import Config, flag, integer, number, word
 from service.estimator.families.variants import VariantSpec, build_variant
-from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.modules.multimodal import ImageReader, PooledProduct
+from service.estimator.modules.vision import Pixels, Tower
+from service.estimator.modules.vision_layer import Dropouts, LayerNames, vision_layer, vision_norm
+from service.estimator.modules.weights import Norm, Weight
 from service.estimator.spec import DecoderSpec
 
-NUM_CHANNELS = 3
 POSITION_BYTES = 8
 """The tower keeps the index of each patch as a 64-bit buffer."""
 
@@ -28,6 +30,11 @@ class TowerSpec(VariantSpec):
     vision_layers: int
     vision_patch_size: int
     vision_patches: int
+    vision_heads: int = 16
+    vision_channels: int = 3
+    vision_activation: str = "gelu_pytorch_tanh"
+    vision_attention_dropout: float = 0.0
+    tokens_per_image: int = 256
 
 
 SPEC = TowerSpec
@@ -53,6 +60,11 @@ def gemma3(config: Config) -> TowerSpec:
         vision_layers=integer(vision, "num_hidden_layers", 12),
         vision_patch_size=patch,
         vision_patches=(integer(vision, "image_size", 224) // patch) ** 2,
+        vision_heads=integer(vision, "num_attention_heads", 12),
+        vision_channels=integer(vision, "num_channels", 3),
+        vision_activation=word(vision, "hidden_act", "gelu_pytorch_tanh"),
+        vision_attention_dropout=number(vision, "attention_dropout", 0.0),
+        tokens_per_image=integer(config, "mm_tokens_per_image", 256),
     )
 
 
@@ -65,43 +77,45 @@ def _part(config: Config, name: str) -> Config:
 
 
 def build(spec: DecoderSpec) -> Architecture:
-    """Return the text model's tree with the tower's weights beside it."""
+    """Return the text model's tree with tower and projection beside it."""
     assert isinstance(spec, TowerSpec)  # noqa: S101 - the family's own SPEC
-    text = build_variant(spec)
+    text, width = build_variant(spec), spec.vision_hidden_size
+    reader = ImageReader(
+        tower=_tower(spec),
+        projector=PooledProduct(
+            norm=Norm(name="mm_soft_emb_norm", style="rms_plus_one", size=width),
+            product=Weight("mm_input_projection_weight", "other", (width, spec.hidden_size)),
+        ),
+        hidden_size=spec.hidden_size,
+        inner=text.embed,
+        masks_images=True,
+        inputs_per_token=2,
+    )
     return replace(
         text,
-        stem=tuple(_tower(spec)),
+        stem=(*text.stem, *reader.weights()),
+        outer_linears=(*text.outer_linears, *reader.linears()),
         buffer_bytes=text.buffer_bytes + POSITION_BYTES * spec.vision_patches,
-        idle_tower=True,
+        embed=reader.embed,
+        images=reader.image_input(spec.tokens_per_image),
     )
 
 
-def _tower(spec: TowerSpec) -> Iterator[Weight]:
-    """Yield the tower's tensors (SiglipVisionTransformer) and the projector's (Gemma3MultiModalProjector)."""
+def _tower(spec: TowerSpec) -> Tower:
+    """Return a SigLIP tower: no class token, one norm after the last layer (``SiglipVisionModel``)."""
     width, patch = spec.vision_hidden_size, spec.vision_patch_size
-    yield Weight("patch_embedding.weight", "vision", (width, NUM_CHANNELS, patch, patch))
-    yield Weight("patch_embedding.bias", "vision", (width,))
-    yield Weight("position_embedding.weight", "embedding", (spec.vision_patches, width))
-    for layer in range(spec.vision_layers):
-        for name in ("layer_norm1", "layer_norm2"):
-            yield from _vision_norm(f"encoder.{layer}.{name}", width)
-        for name, ins, outs in _linears(spec):
-            yield from Linear(
-                name=f"encoder.{layer}.{name}", kind="vision", in_features=ins, out_features=outs, bias=True
-            ).weights()
-    yield from _vision_norm("post_layernorm", width)
-    yield Weight("mm_input_projection_weight", "other", (width, spec.hidden_size))
-    yield from Norm(name="mm_soft_emb_norm", style="rms_plus_one", size=width).weights()
-
-
-def _linears(spec: TowerSpec) -> Iterator[tuple[str, int, int]]:
-    width, inner = spec.vision_hidden_size, spec.vision_intermediate_size
-    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-        yield name, width, width
-    yield "fc1", width, inner
-    yield "fc2", inner, width
-
-
-def _vision_norm(name: str, width: int) -> Iterator[Weight]:
-    for part in ("weight", "bias"):
-        yield Weight(f"{name}.{part}", "vision", (width,))
+    side = round(spec.vision_patches**0.5) * patch
+    return Tower(
+        pixels=Pixels(image_size=side, patch_size=patch, num_channels=spec.vision_channels, width=width, bias=True),
+        layer=vision_layer(
+            hidden=width,
+            inner=spec.vision_intermediate_size,
+            heads=spec.vision_heads,
+            activation=spec.vision_activation,
+            names=LayerNames(),
+            dropouts=Dropouts(attention=spec.vision_attention_dropout),
+        ),
+        num_layers=spec.vision_layers,
+        used_layers=spec.vision_layers,
+        last_norm=vision_norm("post_layernorm", width),
+    )

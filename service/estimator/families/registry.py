@@ -41,6 +41,7 @@ _FAMILIES = {
     "jamba": "jamba",
     "llama": "llama",
     "llama4_text": "llama4",
+    "llava": "llava",
     "ministral": "ministral",
     "mamba": "mamba",
     "mamba2": "mamba2",

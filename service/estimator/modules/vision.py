@@ -8,7 +8,7 @@ from service.estimator.block_module import BlockModule
 from service.estimator.modules.vision_layer import KIND
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Extent, Recording
-from service.estimator.repeats import repeated_beside
+from service.estimator.repeats import repeated, repeated_beside
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import chain, dropout
 from service.estimator.tape.images import behind, one_position, patches, placed, spread
@@ -150,6 +150,8 @@ class Pixels:
         """Record the positions of the images; ``pixels`` stay with the caller."""
         tape, (weight, *bias) = run.tape, run.parameters(self.projection, scope)
         x = patches(tape, pixels, weight, bias[0] if bias else None, extent.images(self.num_patches * self.width))
+        if run.checkpointed and run.lora is not None:
+            tape.require_grad(x)  # PEFT's enable_input_require_grads, which takes patches for embeddings too
         if self.class_token:
             token = spread(tape, run.parameter(self.token, scope), extent.images(self.width))
             x = chain(tape, x, lambda t, value: behind(t, token, value))
@@ -227,6 +229,19 @@ class Tower:
         last = repeated_beside(run, layer, self.used_layers, self.scope, first)
         run.units = units
         return first, last
+
+    def one_layer(self, run: Recording, x: Value, extent: ImageExtent, scope: str) -> Value:
+        """Record one more layer after ``x``, which is dropped; it is a part of the root unit."""
+        units, run.units = run.units, None
+        y = repeated(run, ImageLayer(layer=self.layer, extent=extent), 1, scope, x)
+        run.units = units
+        return y
+
+    def normed(self, run: Recording, hidden: Value) -> Value:
+        """Return the hidden state as a language model reads it: normalised where the last norm is over all positions."""
+        if self.last_norm is None or not self.whole_last_norm:
+            return run.tape.alias(hidden)
+        return run.norm(self.last_norm, hidden, self.scope)
 
     def class_token(self, run: Recording, hidden: Value, extent: ImageExtent) -> Value:
         """Return the class token's state of each image, normalised where that is where the last norm stands."""

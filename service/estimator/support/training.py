@@ -30,9 +30,6 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
 
     ``per_operation``: the framework can recompute single operations of a block.
     """
-    if model.idle_tower:
-        what = f"training of {model.family} with its tower"
-        raise NotModelledError(what, field="workload.task", modelled=["serve", "train of its text_config alone"])
     only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
     only(workload.method, "workload.method", (Method.FULL, Method.LORA, Method.QLORA))
     _check_unmodelled_words(workload)

@@ -21,9 +21,7 @@ _NAMES = tuple(
     for model_type in sorted({resolve_model(name).model_type for name in supported_names()})
 )
 """One model of the catalogue for each model type."""
-_TRAINED = tuple(name for name in _NAMES if not load_architecture(resolve_model(name)).idle_tower)
-"""Those of them that can be trained on text."""
-_SHARDED = tuple(name for name in _TRAINED if name != "clip-vit-base-patch32")
+_SHARDED = tuple(name for name in _NAMES if name != "clip-vit-base-patch32")
 """Those of them without a scalar parameter, which FSDP2 refuses."""
 _CHECKPOINTED: dict[str, Any] = {"activation_checkpointing": Checkpointing.FULL}
 _LORA: dict[str, Any] = {"method": Method.LORA, "lora": Lora(rank=8)}

@@ -1,4 +1,4 @@
-"""Gemma 3 with its vision tower: the weights are counted, text alone is served, training is refused."""
+"""Gemma 3 with its vision tower: the weights are counted, text alone is served as by the text model."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from service.estimator.estimate import estimate
 from service.estimator.families.gemma3 import POSITION_BYTES
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
-from tests.builders import a_device, a_serving, a_training
+from tests.builders import a_device, a_serving
 
 _SIGLIP_LAYER = 15_239_504
 """Parameters of a layer of SigLIP-so400m: 4 (h² + h) + 2hi + i + h + 4h with h 1152, i 4304."""
@@ -56,14 +56,6 @@ def test_text_is_served_as_by_the_text_model() -> None:
 
     for with_tower, without in zip(answers[0].instants, answers[1].instants, strict=True):
         assert with_tower.allocated_bytes == without.allocated_bytes + tower
-
-
-def test_training_is_refused() -> None:
-    """Images would run the tower, and text alone leaves it without gradients: neither is modelled."""
-    with pytest.raises(NotModelledError) as refusal:
-        estimate(architecture_from_config(_config()), a_training(), layout=Layout(), device=a_device())
-
-    assert "train of its text_config alone" in refusal.value.message
 
 
 @pytest.mark.parametrize(
