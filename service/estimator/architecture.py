@@ -65,6 +65,8 @@ class Architecture:
     """What the model makes of images; None where it takes none."""
     walker: tuple[str, str] | None = None
     """Module and class of the ``Step`` that walks a model which is no stack between a token table and a head."""
+    never_trained: frozenset[str] = frozenset()
+    """Names of the parameter tensors that the model itself never trains (Whisper's sinusoids)."""
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
     writes_out_attention: bool = False

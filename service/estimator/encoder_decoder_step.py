@@ -7,7 +7,7 @@ from service.estimator.recording import Recording
 from service.estimator.repeats import periods
 from service.estimator.spans import Span
 from service.estimator.step import Step
-from service.estimator.tape.elementwise import multiply_scalar
+from service.estimator.tape.elementwise import chain, multiply_scalar
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import embedding, integers
@@ -64,12 +64,12 @@ class EncoderDecoderStep(Step):
         run.padded = False
         shifted = integers(tape, self.target.tokens(1))
         tokens = embedding(tape, run.parameter(model.embedding), shifted, self.target.tokens(model.spec.hidden_size))
+        if model.scales_embedding:
+            tokens = chain(tape, tokens, multiply_scalar)
         if self.checkpointed and run.lora is not None:
             tape.require_grad(tokens)  # PEFT's enable_input_require_grads
         assert model.embed is not None  # noqa: S101 - families of two stacks say what their decoder does
         embedded = model.embed(run, tokens)
-        if self.checkpointed:
-            self._hold_until_backward(memory)
         last = self._stack(run, embedded, layers, "decoder.", model.finish_decoder)
         self.named = [shifted]
         if not model.scales_output:
@@ -88,13 +88,19 @@ class EncoderDecoderStep(Step):
     def _stack(self, run: StackRecording, embedded: Embedded, layers: Runs, scope: str, finish: Finish) -> Value:
         """Record the layers of one stack and what follows them."""
         tape, passing = self.tape, run.passing
-        self._hold_until_backward(*embedded.kept, *(embedded.passed if self.checkpointed else ()))
-        tape.free(*embedded.kept)
+        shared = (*embedded.passed, *((passing.memory,) if passing.memory is not None else ()))
+        self._hold_until_backward(*(shared if self.checkpointed else ()))
+        read_again: list[Storage] = []
+        tape.hook(lambda: tape.release(*read_again))
         x = embedded.x
         for index, (members, times) in enumerate(layers):
             x = periods(run, members, times, f"{scope}{index}.", x)
             if index == 0 and self.checkpointed:
                 self._hold_until_backward(*passing.biases.values())
+        # What several layers keep is let go by the last of them that backward visits, not by each.
+        kept = [value.storage for value in (*shared, *passing.biases.values()) if value.storage is not None]
+        if not self.checkpointed:
+            read_again += [tape.hold(storage) for storage in kept if storage.references > 1]
         y = finish(run, x)
         tape.free(x, *embedded.names, *embedded.passed, *passing.biases.values())
         return y

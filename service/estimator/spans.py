@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from service.estimator.recording import Extent
 from service.estimator.tape import sizes
 from service.estimator.tape.sizes import Size
+from service.estimator.units import ceil_div
+
+ROWS = 32
+"""Queries that the memory-efficient kernel takes at once (aten/native/transformers/cuda/attention.cu, ``kAlignLSE``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +21,10 @@ class Span(Extent):
     def tokens(self, count: int) -> Size:
         """Return ``count`` elements per query."""
         return _each(count, self.queries)
+
+    def aligned(self, count: int) -> Size | None:
+        """Return ``count`` elements per query of a known length rounded up to the memory-efficient kernel's rows."""
+        return None if self.queries is None else sizes.per_sequence(count * ROWS * ceil_div(self.queries, ROWS))
 
     def cached(self, count: int) -> Size:
         """Return ``count`` elements per key."""

@@ -12,6 +12,7 @@ from service.estimator.quantization.scheme import read_scheme
 from service.estimator.spec import DecoderSpec
 
 _FAMILIES = {
+    "bart": "bart",
     "bert": "bert",
     "bloom": "bloom",
     "cohere": "cohere",
@@ -66,6 +67,7 @@ _FAMILIES = {
     "starcoder2": "starcoder2",
     "t5": "t5",
     "vit": "vit",
+    "whisper": "whisper",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""
 

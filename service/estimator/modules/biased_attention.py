@@ -82,7 +82,8 @@ class BiasedAttention:
         if known is None:
             passing.biases[name] = bias
             return bias
-        _inherit(bias, known)
+        if self.table is None:
+            bias.node = known.node  # gradients of zeros meet in the first forward's leaf
         passing.remade.append(bias)
         return bias
 
@@ -114,6 +115,7 @@ class BiasedAttention:
             num_heads=self.num_heads,
             num_kv_heads=self.num_heads,
             rows=span.tokens(self.num_heads),
+            aligned_rows=span.aligned(self.num_heads),
             scores=span.scores(self.num_heads),
             dropout=self.dropout,
         )
@@ -140,10 +142,3 @@ class BiasedAttention:
         else:
             chosen = tape.alias(bias)
         return chosen if self.across else chain(tape, chosen, laid_out)
-
-
-def _inherit(bias: Value, known: Value) -> None:
-    """Hand the gradient that later layers gave to a bias on to the one that stands for it in a recomputed layer."""
-    if bias.node is not None and known.node is not None:
-        bias.node.grad, bias.node.grad_is_view = known.node.grad, known.node.grad_is_view
-        known.node.grad = None

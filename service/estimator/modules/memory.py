@@ -4,20 +4,30 @@ from service.estimator.modules.weights import Linear
 from service.estimator.passing import passing_of
 from service.estimator.recording import Recording
 from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import chain
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.products import copy_of
 
 
-def memorised(run: Recording, layers: tuple[Linear, Linear], scope: str) -> tuple[Value, Value]:
-    """Return key and value of all positions of the encoder; after the first step they are read from the cache."""
+def memorised(run: Recording, layers: tuple[Linear, Linear], scope: str, *, copies: bool = False) -> tuple[Value, Value]:
+    """Return key and value of all positions of the encoder; after the first step they are read from the cache.
+
+    ``copies``: each is copied to lie head after head.
+    """
     passing = passing_of(run)
     if passing.memory is None:
         return _stored(run, layers[0]), _stored(run, layers[1])
     own, run.extent = run.extent, passing.source
-    key, value = (run.linear(layer, passing.memory, scope) for layer in layers)
+    key, value = (_made(run, layer, passing.memory, scope, copies=copies) for layer in layers)
     key, value = run.cached(key, value, layers[0].out_features)
     run.extent = own
     return key, value
+
+
+def _made(run: Recording, layer: Linear, memory: Value, scope: str, *, copies: bool) -> Value:
+    made = run.linear(layer, memory, scope)
+    return chain(run.tape, made, copy_of) if copies else made
 
 
 def _stored(run: Recording, layer: Linear) -> Value:

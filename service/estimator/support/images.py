@@ -19,8 +19,8 @@ def images_of(model: Architecture, workload: TrainWorkload) -> Images | None:
 
 
 def idle_names(model: Architecture, workload: TrainWorkload) -> frozenset[str]:
-    """Return the names of the weights that get no gradient: a tower's without images, and layers that nothing reads."""
-    return NONE if model.images is None else model.images.idle(images_of(model, workload))
+    """Return the names of the weights that get no gradient: a tower's without images, and what nothing reads or trains."""
+    return model.never_trained if model.images is None else model.images.idle(images_of(model, workload))
 
 
 def check_images(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:

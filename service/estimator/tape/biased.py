@@ -21,7 +21,7 @@ def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: V
     view repeats (aten/native/transformers/cuda/attention_backward.cu).
     """
     wide = _expanded(tape, bias, heads.scores)
-    kept = sizes.add(sizes.scale(heads.rows, 4), sizes.constant(RANDOM_STATE_BYTES * (heads.dropout > 0)))
+    kept = sizes.add(sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(RANDOM_STATE_BYTES * (heads.dropout > 0)))
     lse = Value(tape.allocate(Category.ACTIVATIONS, kept), heads.rows, DType.FP32)
     parts = (query, key, value, wide)
 
