@@ -86,6 +86,8 @@ class Serving:
     max_num_sequences: int | None = None
     max_concurrency: float | None = None
     """Sequences of the longest length that the pool holds at once."""
+    smallest_bytes: int | None = None
+    """What an engine with a pool needs of its budget to start: its fixed parts and one sequence of the longest length."""
     required_high_bytes: int | None = None
     """Upper end of ``required_bytes``, where its parts are measured ones."""
 
@@ -127,6 +129,8 @@ class Estimate:
     interval_kind: str = "training"
     """The kind of answer whose residuals the intervals stand on."""
     host_bytes_per_node: int = 0
+    host_memory_bytes: int | None = None
+    """What a node has, where the question says so; what is kept there must fit in it."""
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None
     throughput: Throughput | None = None

@@ -71,8 +71,8 @@ def _smallest_change(subject: Subject, nearest: Candidate, *, most: int) -> Reme
 
 def _why_none(question: Question, counts: Sequence[int], closest: Rejected) -> str:
     if isinstance(question.workload, ServeWorkload):
-        split = "more replicas do not shrink it, and splitting one over GPUs (tensor_parallel) is not modelled yet"
-        return f"one replica does not fit on one GPU: {closest.reason}; {split}"
+        gpus = f"{closest.num_gpus} GPU" + ("s" if closest.num_gpus > 1 else "")
+        return f"one replica does not fit on {gpus}: {closest.reason}; more replicas do not shrink it"
     if not question.is_open("data_parallel"):
         verb = "GPU is" if counts[0] == 1 else "GPUs are"
         return f"{counts[0]} {verb} too few, and the request fixes their number: {closest.reason}"

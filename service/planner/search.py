@@ -14,7 +14,7 @@ from service.planner.moves import Config
 from service.planner.pace import seconds_per_token
 from service.planner.space import LEVEL, Question, configs, larger_batches
 from service.planner.subject import Subject
-from service.planner.verdict import Judgement, judge
+from service.planner.verdict import Judgement, judge, missing_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +130,7 @@ class Search:
             )
 
     def _missing_bytes(self, estimate: Estimate) -> int:
-        confident = self.question.limits.confidence is not None
-        needs = estimate.device_interval.high if confident else estimate.device_bytes
-        return max(needs - self.subject.device.usable_bytes, 0)
+        return missing_bytes(estimate, self.subject.device, confident=self.question.limits.confidence is not None)
 
     def _cost(self, candidate: Candidate) -> tuple[float, bool, int, int]:
         workload, layout = candidate.workload, candidate.layout
@@ -184,6 +182,10 @@ def _rejected(nearest: Candidate, usable_bytes: int) -> Rejected:
 
 def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
+    serving = estimate.serving
+    if serving is not None and serving.smallest_bytes is not None:
+        needs = format_bytes(max(serving.required_bytes, serving.smallest_bytes))
+        return f"the engine needs {needs} per GPU of a budget of {format_bytes(serving.budget_bytes)}"
     usable = f"of {format_bytes(usable_bytes)} usable"
     if largest.bytes > usable_bytes:
         verb = "need" if part.endswith("s") else "needs"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
-from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Checkpointing, Engine, ServeWorkload, TrainWorkload, Workload
 from service.planner.moves import Config
 
 SEARCHABLE = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
@@ -15,6 +15,7 @@ LEVEL = 0.95
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
 _MEGATRON_STAGES = 2
+_SPLITTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,14 @@ class Question:
 def sizes(question: Question) -> tuple[int, ...]:
     """Return the numbers of GPUs to try, ascending: any number within a node, then whole nodes.
 
-    Serving has one: replicas do not shrink each other, and what splits one is not modelled.
+    Replicas do not shrink each other, so that serving splits one over powers of two within a node.
     """
     layout, most = question.layout, question.limits.max_gpus
+    if _splits_replica(question):
+        splits = (2**power for power in range(layout.gpus_per_node.bit_length()))
+        return tuple(
+            layout.num_gpus * split for split in splits if split <= layout.gpus_per_node and layout.num_gpus * split <= most
+        )
     if isinstance(question.workload, ServeWorkload) or not question.is_open("data_parallel"):
         return (layout.num_gpus,) if layout.num_gpus <= most else ()
     per_node = layout.gpus_per_node
@@ -68,6 +74,9 @@ def sizes(question: Question) -> tuple[int, ...]:
 def configs(question: Question, num_gpus: int) -> Iterator[Config]:
     """Yield every configuration of so many GPUs, at the smallest micro batch that is allowed."""
     layout, workload = question.layout, question.workload
+    if _splits_replica(question):
+        yield workload, replace(layout, tensor_parallel=num_gpus // layout.num_gpus)
+        return
     ranks = num_gpus // (layout.num_gpus // layout.data_parallel)
     for sharding, stage in _shardings(question, ranks):
         placed = replace(layout, data_parallel=ranks, sharding=sharding, zero_stage=stage)
@@ -78,6 +87,13 @@ def configs(question: Question, num_gpus: int) -> Iterator[Config]:
             batched = _batched(question, replace(workload, activation_checkpointing=checkpointing), ranks)
             if batched is not None:
                 yield batched, placed
+
+
+def _splits_replica(question: Question) -> bool:
+    """Whether the search may spread a replica over tensor-parallel ranks: of engines that do so for every model."""
+    workload = question.workload
+    engine = isinstance(workload, ServeWorkload) and workload.engine in _SPLITTING
+    return engine and question.is_open("tensor_parallel")
 
 
 def larger_batches(question: Question, config: Config) -> Iterator[Config]:

@@ -27,32 +27,34 @@ class Judgement:
 def judge(estimate: Estimate, device: Device) -> Judgement:
     """Hold the device bytes of an estimate against what a process can allocate; what a pool must hold against its budget."""
     serving = estimate.serving
-    if serving is not None and serving.max_concurrency is not None:
-        return _judge_pool(serving, serving.max_concurrency)
+    if serving is not None and serving.smallest_bytes is not None:
+        return _judge_pool(serving, serving.smallest_bytes)
     left = device.usable_bytes - estimate.device_bytes
     return Judgement(verdict=_verdict(estimate, device), headroom_bytes=max(left, 0), deficit_bytes=max(-left, 0))
 
 
 def _verdict(estimate: Estimate, device: Device) -> Verdict:
-    if estimate.device_bytes > device.usable_bytes:
+    host = estimate.host_memory_bytes
+    if estimate.device_bytes > device.usable_bytes or (host is not None and estimate.host_bytes_per_node > host):
         return Verdict.DOES_NOT_FIT
     return Verdict.FITS if estimate.device_interval.high <= device.usable_bytes else Verdict.TIGHT
 
 
-def _judge_pool(serving: Serving, max_concurrency: float) -> Judgement:
+def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int:
+    """Return the bytes missing on a GPU, or in an engine's budget: at the upper end of the interval if ``confident``."""
+    serving = estimate.serving
+    if serving is not None and serving.smallest_bytes is not None:
+        needs = serving.required_high_bytes if confident and serving.required_high_bytes is not None else serving.required_bytes
+        return max(needs - serving.budget_bytes, serving.smallest_bytes - serving.budget_bytes, 0)
+    needs = estimate.device_interval.high if confident else estimate.device_bytes
+    return max(needs - device.usable_bytes, 0)
+
+
+def _judge_pool(serving: Serving, smallest_bytes: int) -> Judgement:
     """Hold what is required against the budget; a pool that holds no sequence of the longest length does not start."""
-    missing = _missing_for_one(serving, max_concurrency)
-    left = serving.budget_bytes - max(serving.required_bytes, serving.budget_bytes + missing)
+    left = serving.budget_bytes - max(serving.required_bytes, smallest_bytes)
     high = serving.required_high_bytes if serving.required_high_bytes is not None else serving.required_bytes
     if left < 0:
         return Judgement(verdict=Verdict.DOES_NOT_FIT, headroom_bytes=0, deficit_bytes=-left)
     verdict = Verdict.FITS if high <= serving.budget_bytes else Verdict.TIGHT
-    return Judgement(verdict=verdict, headroom_bytes=serving.budget_bytes - serving.required_bytes, deficit_bytes=0)
-
-
-def _missing_for_one(serving: Serving, max_concurrency: float) -> int:
-    """Return the bytes by which the pool is too small for one sequence of the longest length; nothing when it holds one."""
-    pool = serving.kv_pool_bytes or 0
-    if max_concurrency >= 1:
-        return 0
-    return round(pool / max_concurrency) - pool if max_concurrency > 0 else serving.kv_bytes_per_token
+    return Judgement(verdict=verdict, headroom_bytes=left, deficit_bytes=0)

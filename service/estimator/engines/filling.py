@@ -13,9 +13,10 @@ from service.estimator.workload import ServeWorkload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A rank with the pool that it could have; ``parts`` are all but the pool."""
+    """A rank and the pool that it could have; ``parts`` are all but the pool, ``fixed_bytes`` those inside of the budget."""
 
     rank: Rank
+    fixed_bytes: int
     parts: tuple[Part, ...]
     peak_bytes: int
     pool: Pool
@@ -44,6 +45,9 @@ def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, t
         token_bytes=_token_bytes(decisive.rank, workload),
         asked_bytes=workload.num_sequences * pool.blocks_of(tokens) * pool.block_bytes,
         longest=pool.sequences_of(terms.max_model_len),
+        smallest_bytes=max(
+            holder.fixed_bytes + holder.pool.blocks_of(terms.max_model_len) * holder.pool.block_bytes for holder in holders
+        ),
         max_num_sequences=int(pool.sequences_of(tokens)),
         budget_bytes=terms.budget_bytes,
         stages=tuple(_stage(index, holder, pool) for index, holder in enumerate(holders)),

@@ -48,7 +48,8 @@ def exact(name: str, size: int, formula: str, source: str) -> Part:
 class Filled:
     """A rank that an engine has filled: its parts with the pool among them, and what the pool holds.
 
-    ``longest`` counts sequences of ``max_model_len`` tokens, as engines print it; ``asked_bytes`` is the cache of all sequences
+    ``longest`` counts sequences of ``max_model_len`` tokens, as engines print it, ``smallest_bytes`` is what the budget must be
+    for one of them to have room; ``asked_bytes`` is the cache of all sequences
     that the question has.
     """
 
@@ -59,6 +60,7 @@ class Filled:
     token_bytes: int
     asked_bytes: int
     longest: float
+    smallest_bytes: int
     max_num_sequences: int
     budget_bytes: int
     stages: tuple[Stage, ...]
@@ -103,6 +105,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
             kv_pool_tokens=filled.pool_tokens,
             max_num_sequences=filled.max_num_sequences,
             max_concurrency=filled.longest,
+            smallest_bytes=filled.smallest_bytes,
             required_high_bytes=required + sum(part.high - part.bytes for part in filled.fixed),
         ),
         warnings=(*filled.warnings, *warnings),

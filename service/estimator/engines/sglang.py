@@ -131,10 +131,11 @@ def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Dev
     tokens = settings.chunk_tokens
     logits = workload.num_sequences * rank.model.vocab_size * (width + 4) if rank.is_last else 0
     peak = max(tokens * width * widest_layer(rank.model, flash=chip.flash), logits) + chip.workspace_bytes
-    available = int(settings.free_bytes * settings.fraction) - rank.weight_bytes - _LOADED
+    fixed = rank.weight_bytes + _LOADED
     graphs = 0 if workload.enforce_eager else _GRAPHS
     return Holder(
         rank=rank,
+        fixed_bytes=fixed,
         parts=(
             exact("weights", rank.weight_bytes, weights_formula(rank, workload), _SOURCE),
             _measured("device_context", _LOADED, "libraries that loading brings", Place.DEVICE, budgeted=True),
@@ -147,7 +148,7 @@ def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Dev
         pool=pool_of(
             rank.caches,
             workload.kv_cache_dtype.bytes_per_element,
-            available,
+            int(settings.free_bytes * settings.fraction) - fixed,
             Paging(block_tokens=1, batched_tokens=tokens, hybrid=False),
         ),
     )

@@ -40,7 +40,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     ranks = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     holders = [_holder(rank, workload, layout, device) for rank in ranks]
     fraction = FRACTION_OF_FREE if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
-    fixed = max(_fixed(holder) for holder in holders)
+    fixed = max(holder.fixed_bytes for holder in holders)
     budget = fixed + int((device.usable_bytes - fixed) * fraction)
     terms = Terms(source=_SOURCE, budget_bytes=budget, max_model_len=longest_sequence(model, workload))
     return filled_estimate(
@@ -48,10 +48,6 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         detail=detail,
         warnings=device.warnings_for(workload.weight_dtype),
     )
-
-
-def _fixed(holder: Holder) -> int:
-    return sum(part.bytes for part in holder.parts)
 
 
 def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, device: Device) -> Holder:
@@ -65,15 +61,16 @@ def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, device: Device)
         _outside("communication_buffers", _COMMUNICATOR if linked else 0, "communicators and all-reduce workspaces"),
     )
     fraction = FRACTION_OF_FREE if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
-    free = device.usable_bytes - sum(part.bytes for part in fixed)
+    fixed_bytes = sum(part.bytes for part in fixed)
     return Holder(
         rank=rank,
+        fixed_bytes=fixed_bytes,
         parts=fixed,
         peak_bytes=peak,
         pool=pool_of(
             rank.caches,
             workload.kv_cache_dtype.bytes_per_element,
-            int(free * fraction),
+            int((device.usable_bytes - fixed_bytes) * fraction),
             Paging(block_tokens=BLOCK_TOKENS, batched_tokens=tokens, hybrid=False),
         ),
     )

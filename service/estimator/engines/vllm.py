@@ -96,6 +96,7 @@ def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, settings: Setti
     fixed = rank.weight_bytes + run.peak_bytes + outside.bytes + (own_context.bytes if own_context.budgeted else 0)
     return Holder(
         rank=rank,
+        fixed_bytes=fixed,
         parts=(
             exact("weights", rank.weight_bytes, weights_formula(rank, workload), _SOURCE),
             exact("activations", run.peak_bytes, peak, "vLLM, v1/worker/gpu_model_runner.py, profile_run"),

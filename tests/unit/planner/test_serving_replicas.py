@@ -1,0 +1,77 @@
+"""How many GPUs one serving replica is spread over, and what an engine's budget lacks."""
+
+from typing import Any
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.layout import Layout
+from service.estimator.workload import Engine, ServeWorkload
+from service.planner.how_many import Plan, how_many
+from service.planner.space import Limits, Question
+from service.planner.subject import make_subject
+from service.planner.verdict import Verdict
+
+
+def plan(
+    model: str,
+    *,
+    layout: Layout | None = None,
+    fixed: frozenset[str] = frozenset(),
+    **words: Any,  # noqa: ANN401 - each word has its own type
+) -> Plan:
+    """Ask how many A100s of 80 GB a replica takes."""
+    asked: dict[str, Any] = {"num_sequences": 8, "prompt_tokens": 2048, "output_tokens": 256, "max_model_len": 4096}
+    workload = ServeWorkload(**{"engine": Engine.VLLM} | asked | words)
+    subject = make_subject(load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").device())
+    question = Question(workload=workload, layout=layout or Layout(), fixed=fixed, limits=Limits(max_gpus=64))
+    return how_many(subject, question)
+
+
+@pytest.mark.parametrize(("model", "num_gpus"), [("llama-2-7b", 1), ("llama-2-70b", 4), ("bloom-176b", 8)])
+def test_a_replica_is_split_over_as_few_gpus_as_hold_it(model: str, num_gpus: int) -> None:
+    """70 billion 16-bit weights are 129 GiB: two ranks of 80 GB hold them, four with what the engine profiles as well."""
+    found = plan(model)
+
+    assert found.num_gpus == num_gpus
+    assert found.candidates[0].layout.tensor_parallel == num_gpus
+    assert all(one.num_gpus < num_gpus for one in found.rejected)
+
+
+def test_what_the_request_fixes_is_kept() -> None:
+    """With tensor_parallel 1 a replica that is too large has no answer, and the reason names the budget."""
+    found = plan("llama-2-70b", fixed=frozenset({"tensor_parallel"}))
+
+    assert found.num_gpus is None
+    assert found.reason is not None
+    assert "budget" in found.reason
+
+
+def test_replicas_multiply_what_one_takes() -> None:
+    """Two replicas take twice the GPUs of one."""
+    found = plan("llama-2-70b", layout=Layout(data_parallel=2))
+
+    assert found.num_gpus == 2 * (plan("llama-2-70b").num_gpus or 0)
+
+
+def test_a_node_bounds_the_split() -> None:
+    """A replica is not split beyond one node."""
+    found = plan("bloom-176b", layout=Layout(gpus_per_node=4))
+
+    assert found.num_gpus is None
+    assert max(one.num_gpus for one in found.rejected) == 4
+
+
+def test_engines_that_do_not_split_say_so() -> None:
+    """On transformers a model is served by one GPU or not at all."""
+    found = plan("llama-2-70b", engine=Engine.TRANSFORMERS, max_model_len=None)
+
+    assert found.num_gpus is None
+
+
+def test_a_plan_fits() -> None:
+    """What is found is judged by the engine's budget."""
+    found = plan("llama-2-70b")
+
+    assert found.candidates[0].judgement.verdict is Verdict.FITS
