@@ -164,3 +164,14 @@ def test_a_family_that_megatron_does_not_build_is_refused() -> None:
 
     with pytest.raises(NotModelledError, match="bloom"):
         answered(model)
+
+
+def test_a_layer_keeps_what_the_paper_says() -> None:
+    """``34 sbh / t`` with sequence parallelism and selective recomputation (arXiv:2205.05198, table 2), and the norms' rows."""
+    h, t = 6144, 8
+    model = a_gpt3(hidden_size=h, num_attention_heads=64, num_key_value_heads=64, head_dim=96, intermediate_size=4 * h)
+    words = {"attention": Attention.EAGER, "activation_checkpointing": Checkpointing.SELECTIVE}
+
+    kept = _kept_per_token(model, words=words, tensor_parallel=t, sequence_parallel=True)
+
+    assert kept == 34 * h // t + 2 * 8 // t
