@@ -104,7 +104,7 @@ def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interv
         low, high = APPROXIMATE_PER_MILLE
         return Interval(allocated * low // 1000, allocated * high // 1000)
     error = corrections.relative_error if corrections is not None else None
-    analytic = widened(Interval(allocated, allocated + _rounding(draft)), draft.kind, "allocated")
+    analytic = widened(allocated, allocated + _rounding(draft), draft.kind, "allocated")
     if corrections is None or error is None:
         return analytic
     learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
@@ -126,11 +126,12 @@ def _reserved_interval(draft: Draft, inside: Interval, slack: Share) -> Interval
     A ratio has quantiles of its own, beside which the residuals of the kind stand.
     """
     point = draft.peak.allocated_bytes + slack.point
-    residual = widened(Interval(point, point), draft.kind, "reserved")
+    residual = widened(point, point, draft.kind, "reserved")
+    low, high = residual.low, residual.high
     if draft.replayed is None:
-        ratio = interval(_base(draft, inside), (slack,))
-        residual = Interval(min(residual.low, ratio.low), max(residual.high, ratio.high))
-    return Interval(max(residual.low, inside.low), max(residual.high, inside.high))
+        base = _base(draft, inside)
+        low, high = min(low, base.low + slack.low), max(high, base.high + slack.high)
+    return Interval(max(low, inside.low), max(high, inside.high))
 
 
 def _warnings(draft: Draft) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from service.estimator import serve_timeline
 from service.estimator.allocator.cache import ReplayCache
-from service.estimator.answer import assemble
+from service.estimator.answer import Draft, assemble
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
@@ -18,7 +18,7 @@ from service.estimator.speed.throughput import WorkCache
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.timeline import train_timeline
-from service.estimator.train_answer import explain_training
+from service.estimator.train_answer import explain_training, outline_training
 from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 
 MAX_PLANS = 256
@@ -99,19 +99,28 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         draft, compute_dtype = serve_timeline.explain(model, workload, host, record), workload.weight_dtype
     else:
         check_training(model, workload, layout)
-        share = plans.share if plans is not None else local_architecture
-        rank = share(model, layout.tensor_parallel, TRANSFORMERS)
-        record_pass = plans.training if plans is not None else record_training
-        in_parts = detail is not Detail.NUMBERS or corrections is not None
-        timeline = train_timeline(rank, workload, layout, record_pass, in_parts=in_parts)
-        draft, compute_dtype = (
-            explain_training(rank, workload, layout, timeline, corrections),
-            workload.precision.compute_dtype,
-        )
-        if detail is Detail.REPLAYED:
-            replays = plans.replays if plans is not None else ReplayCache()
-            draft = replace(draft, replayed=replays.training(rank, workload, layout, timeline))
+        draft = _training(model, workload, layout, corrections, plans if plans is not None else PlanCache(), detail)
+        compute_dtype = workload.precision.compute_dtype
     return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)
+
+
+def _training(
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    corrections: Corrections | None,
+    plans: PlanCache,
+    detail: Detail,
+) -> Draft:
+    """Return the answer of the transformers library's own model code."""
+    rank = plans.share(model, layout.tensor_parallel, TRANSFORMERS)
+    if detail is Detail.NUMBERS and corrections is None:
+        return outline_training(rank, workload, layout, train_timeline(rank, workload, layout, plans.training, in_parts=False))
+    timeline = train_timeline(rank, workload, layout, plans.training)
+    draft = explain_training(rank, workload, layout, timeline, corrections)
+    if detail is not Detail.REPLAYED:
+        return draft
+    return replace(draft, replayed=plans.replays.training(rank, workload, layout, timeline))
 
 
 def _framework(framework: Framework) -> Callable[..., Estimate]:

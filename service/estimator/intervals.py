@@ -15,7 +15,7 @@ def width_of(kind: str, quantity: str) -> tuple[int, int]:
     return WIDTHS.get((kind, quantity), POOLED[quantity])
 
 
-def widened(base: Interval, kind: str, quantity: str) -> Interval:
-    """Return an interval with the residuals of its kind around it."""
-    low, high = width_of(kind, quantity)
-    return Interval(base.low * low // PER_MILLION, -(-base.high * high // PER_MILLION))
+def widened(low: int, high: int, kind: str, quantity: str) -> Interval:
+    """Return what lies between two figures, with the residuals of its kind around it."""
+    below, above = width_of(kind, quantity)
+    return Interval(low * below // PER_MILLION, -(-high * above // PER_MILLION))

@@ -1,6 +1,7 @@
 """What lies beyond the allocated bytes: the allocator's slack, the CUDA context, communicators. Each is an interval."""
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from service.estimator.result import Interval
 from service.estimator.units import GIB, MIB
@@ -17,6 +18,7 @@ class Share:
     source: str
 
 
+@cache
 def device_context() -> Share:
     """Return the CUDA context with its loaded kernels."""
     return Share(
@@ -28,6 +30,7 @@ def device_context() -> Share:
     )
 
 
+@lru_cache(maxsize=64)
 def communicators(num_gpus: int) -> Share:
     """Return NCCL's buffers outside the allocator; a job on one GPU has none."""
     if num_gpus == 1:
@@ -44,4 +47,7 @@ def communicators(num_gpus: int) -> Share:
 
 def interval(base: Interval, shares: tuple[Share, ...]) -> Interval:
     """Return the interval of a base and of what lies on top of it."""
-    return Interval(base.low + sum(share.low for share in shares), base.high + sum(share.high for share in shares))
+    low, high = base.low, base.high
+    for share in shares:
+        low, high = low + share.low, high + share.high
+    return Interval(low, high)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from service.estimator.adapters.base import base_of
 from service.estimator.architecture import Architecture
@@ -102,9 +103,14 @@ def _temporaries_in_backward(workload: TrainWorkload, precision: Precision) -> i
 
 
 def train_timeline(
-    model: Architecture, workload: TrainWorkload, layout: Layout, record: Recorder = record_training
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    record: Recorder = record_training,
+    *,
+    in_parts: bool = True,
 ) -> Timeline:
-    """Return the timeline of one rank in the steady state."""
+    """Return the timeline of one rank in the steady state; ``in_parts`` tells what each moment is made of."""
     trained = trained_parameters(model, workload)
     states = train_states(model, workload, trained, layout)
     highs = record(model, training_pass(model, workload, layout))
@@ -112,14 +118,14 @@ def train_timeline(
     sections = {section: walk.highest(points) for section, points in highs.items()}
     moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]
     for name, members in _INSTANTS.items():
-        bytes_, parts = max((sections[member] for member in members), key=lambda pair: pair[0])
-        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=parts))
+        bytes_, point = max([sections[member] for member in members], key=itemgetter(0))
+        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=walk.parts(point) if in_parts else {}))
     step = walk.step()
     moments.append(Moment(name="optimizer_step", allocated_bytes=sum(step.values()), parts=step))
-    phases = [(name, max(sections[member][0] for member in members)) for name, members in _PHASES.items()]
+    phases = [(name, max([sections[member][0] for member in members])) for name, members in _PHASES.items()]
     return Timeline(
         moments=tuple(moments),
-        phases=(*phases, ("optimizer_step", sum(step.values()))),
+        phases=(*phases, ("optimizer_step", moments[-1].allocated_bytes)),
         steady_bytes=states.resident + walk.buckets,
         states=states,
         trained=trained,
@@ -138,6 +144,7 @@ class _Walk:
         self.buckets = bucket_bytes(model, layout, trained=trained.trained, grad_bytes=self.grad_bytes)
         accumulates = workload.gradient_accumulation_steps > 1
         self.standing_gradients = states.persistent_main_gradients + states.gradients * accumulates
+        self.resident_bytes = sum(self.resident().values())
 
     def loaded(self) -> Parts:
         """Return the parts after loading."""
@@ -155,15 +162,24 @@ class _Walk:
             "communication_buffers": self.buckets,
         }
 
-    def highest(self, points: tuple[Point, ...]) -> tuple[int, Parts]:
-        """Return the bytes and parts of a section's highest point."""
+    def highest(self, points: tuple[Point, ...]) -> tuple[int, Point | None]:
+        """Return the bytes of a section's highest point, and the point; a section without one holds what is resident."""
+        if not points:
+            return self.resident_bytes, None
+        best = highest_of(points, self.values, gradient_bytes=self.grad_bytes, shards=self.shards.gradients)
+        return self.resident_bytes + sizes.evaluate(best.bytes, self.values) + self._gradients(best), best
+
+    def parts(self, point: Point | None) -> Parts:
+        """Return what is alive at a point, by part."""
         parts = self.resident()
-        if points:
-            best = highest_of(points, self.values, gradient_bytes=self.grad_bytes, shards=self.shards.gradients)
-            for name, bytes_ in best.parts_at(self.values).items():
+        if point is not None:
+            for name, bytes_ in point.parts_at(self.values).items():
                 parts[name] = parts.get(name, 0) + bytes_
-            parts["gradients"] += ceil_div(best.gradients * self.grad_bytes, self.shards.gradients)
-        return sum(parts.values()), parts
+            parts["gradients"] += self._gradients(point)
+        return parts
+
+    def _gradients(self, point: Point) -> int:
+        return ceil_div(point.gradients * self.grad_bytes, self.shards.gradients)
 
     def step(self) -> Parts:
         """Return the parts at the optimizer's step."""

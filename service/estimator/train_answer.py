@@ -1,6 +1,7 @@
 """The answer to a training question: corrected moments, components of the peak, checkpoint, warnings."""
 
 from functools import partial
+from operator import attrgetter
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
@@ -17,21 +18,38 @@ from service.estimator.timeline import Timeline
 from service.estimator.workload import TrainWorkload
 
 
+def outline_training(model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Draft:
+    """Return the numbers of one rank's timeline at its peak, and nothing that explains them."""
+    peak = max(timeline.moments, key=attrgetter("allocated_bytes"))
+    return Draft(
+        num_gpus=layout.num_gpus,
+        linked_gpus=layout.num_gpus,
+        instants=(),
+        peak=Instant(peak.name, peak.allocated_bytes),
+        steady_bytes=timeline.steady_bytes,
+        components=tuple,
+        approximate=model.spec.approximate,
+        gathers=gathering(workload.precision, layout) is not None,
+        kind=_kind(workload, layout),
+        allocator=workload.allocator,
+    )
+
+
 def explain_training(
     model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline, corrections: Corrections | None
 ) -> Draft:
     """Return the answer of one rank's timeline, with what was measured added to its instants."""
     tokens = workload.micro_batch_size * workload.sequence_length
-    moments = [corrected(moment, corrections, tokens) for moment in timeline.moments]
-    peak = max(moments, key=lambda moment: moment.allocated_bytes)
+    moments = [corrected(moment, corrections, tokens) for moment in timeline.moments] if corrections else timeline.moments
+    peak = max(moments, key=attrgetter("allocated_bytes"))
     return Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
-        instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
+        instants=tuple([Instant(moment.name, moment.allocated_bytes) for moment in moments]),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
         components=partial(training_components, model, workload, layout, timeline.trained, peak),
-        phases=tuple(Instant(name, bytes_) for name, bytes_ in timeline.phases),
+        phases=tuple([Instant(name, bytes_) for name, bytes_ in timeline.phases]),
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
         gathers=gathering(workload.precision, layout) is not None,

@@ -5,7 +5,6 @@ from random import Random
 import pytest
 
 from service.estimator.intervals import PER_MILLION, widened, width_of
-from service.estimator.result import Interval
 from tests.accuracy.conformal import NARROWEST, Residual, Width, binomial_range, coverage, sets_widths, width
 
 
@@ -82,5 +81,5 @@ def test_every_kind_has_a_width_around_one() -> None:
         low, high = width_of("a kind without cases", quantity)
 
         assert low < PER_MILLION < high
-        assert widened(Interval(1000, 2000), "training", quantity).low < 1000
-        assert widened(Interval(1000, 2000), "training", quantity).high > 2000
+        assert widened(1000, 2000, "training", quantity).low < 1000
+        assert widened(1000, 2000, "training", quantity).high > 2000

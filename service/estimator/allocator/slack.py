@@ -34,9 +34,6 @@ full-size gradients of many sizes come and go between activations, and leave hol
 _STEPS = "caching allocator replayed over 298 traced training steps (2.5 %, 50 %, 97.5 %)"
 _RANKS = "caching allocator replayed over 26 traced ranks of FSDP2 (2.5 %, 50 %, 97.5 %)"
 
-REPLAYED_PER_MILLE: Mapping[bool, tuple[int, int]] = MappingProxyType({False: (955, 1050), True: (895, 1225)})
-"""What traces reserve over what a replay of this model's own order reserves, x 1000, at 2.5 % and 97.5 %; without and with
-gathering. Small differences of the order decide which hole is filled."""
 _REPLAY = "c10/cuda/CUDACachingAllocator.cpp replayed over load and two steps of this job"
 
 
@@ -51,21 +48,21 @@ def ratio_slack(allocated_bytes: int, kind: Allocator, *, gathers: bool) -> Shar
         low, point, high = (allocated_bytes * (ratio - 1000) // 1000 for ratio in measured.gathering)
         return Share(point=point, low=low, high=high, formula=_times(point, allocated_bytes), source=_RANKS)
     bounded = min(allocated_bytes, _LARGE_BYTES)
-    low, point, high = (
+    low, point, high = [
         max(allocated_bytes * (large - 1000), bounded * (small - 1000)) // 1000
         for large, small in zip(measured.large, measured.small, strict=True)
-    )
+    ]
     return Share(point=point, low=low, high=high, formula=_times(point, allocated_bytes), source=_STEPS)
 
 
-def replayed_slack(replayed: Replayed, *, gathers: bool) -> Share:
-    """Return reserved minus allocated as a replay has it."""
+def replayed_slack(replayed: Replayed) -> Share:
+    """Return reserved minus allocated as a replay has it; how far it is from a reading is known of kinds of answers."""
     reserved, allocated_bytes = replayed.reserved_bytes, replayed.peak_bytes
-    low, high = (max(reserved * ratio // 1000 - allocated_bytes, 0) for ratio in REPLAYED_PER_MILLE[gathers])
+    slack = reserved - allocated_bytes
     return Share(
-        point=reserved - allocated_bytes,
-        low=low,
-        high=high,
+        point=slack,
+        low=slack,
+        high=slack,
         formula=f"{reserved:,} B in segments of the {replayed.kind.value.replace('_', ' ')} allocator - {allocated_bytes:,} B",
         source=_REPLAY,
     )

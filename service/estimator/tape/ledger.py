@@ -24,6 +24,9 @@ class Category(StrEnum):
 class Section(StrEnum):
     """Parts of a pass; the instants and phases of an answer are maxima over them."""
 
+    __hash__ = str.__hash__
+    """An enumeration's own is written in Python, and every answer looks sections up a dozen times."""
+
     FORWARD = "forward"
     LOSS_FORWARD = "loss_forward"
     LOSS_BACKWARD = "loss_backward"

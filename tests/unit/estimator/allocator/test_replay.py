@@ -185,3 +185,17 @@ def test_components_of_a_replayed_answer_add_up() -> None:
     slack = next(component for component in answer.components if component.name == "allocator_slack")
     assert "segments" in slack.formula
     assert answer.reserved_interval.low <= answer.reserved_bytes <= answer.reserved_interval.high
+
+
+def test_numbers_alone_are_the_numbers_of_the_explained_answer() -> None:
+    """Nothing that a search sees depends on whether it is explained."""
+    explained, numbers = (
+        estimate(a_model(), WORKLOAD, layout=SHARDED, device=DEVICE, detail=detail) for detail in (Detail.FULL, Detail.NUMBERS)
+    )
+
+    assert numbers.components == ()
+    assert numbers.phases == ()
+    for name in ("allocated", "reserved", "device"):
+        assert getattr(numbers, f"{name}_bytes") == getattr(explained, f"{name}_bytes")
+        assert getattr(numbers, f"{name}_interval") == getattr(explained, f"{name}_interval")
+    assert (numbers.peak_instant, numbers.steady_bytes) == (explained.peak_instant, explained.steady_bytes)
