@@ -40,6 +40,9 @@ class Draft:
     """The kind of answer whose residuals make the intervals."""
     allocator: Allocator = Allocator.DEFAULT
     replayed: Replayed | None = None
+    host_bytes_per_node: int = 0
+    host_memory_bytes: int | None = None
+    """What a node's memory is, where the question says so."""
     stream_bytes: int = 0
     """What the allocator's pools of streams beside the one that computes hold beyond the peak."""
     stages: tuple[Stage, ...] = ()
@@ -82,6 +85,8 @@ def assemble(
         stages=draft.stages or (Stage(0, allocated, draft.steady_bytes),),
         worst_pipeline_stage=draft.worst_stage,
         assumptions=draft.assumptions,
+        host_bytes_per_node=draft.host_bytes_per_node,
+        host_memory_bytes=draft.host_memory_bytes,
         checkpoint=draft.checkpoint,
         serving=draft.serving,
         warnings=(*draft.warnings, *_warnings(draft), *warnings),
@@ -135,6 +140,9 @@ def _reserved_interval(draft: Draft, inside: Interval, slack: Share) -> Interval
 
 
 def _warnings(draft: Draft) -> tuple[str, ...]:
+    host = draft.host_memory_bytes
+    if host is not None and draft.host_bytes_per_node > host:
+        return (f"the host is too small: {draft.host_bytes_per_node:,} B are kept on a node of {host:,} B",)
     if not draft.approximate:
         return ()
     return ("only the number of parameters is known: the shape is a stand-in of that size, and the interval says so",)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from importlib import import_module
 
+from service.estimator.adapters.stacks import stacks_of
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.images import Images
@@ -43,10 +44,6 @@ class TrainingPass:
     """Whether the loss shifts its logits by a copy, as older releases do."""
     returns_fp32: bool = False
     """Whether the model casts its logits to fp32 itself, as still older ones do."""
-    copies_logits: bool = False
-    """Whether the loss shifts its logits by a copy, as older releases do."""
-    returns_fp32: bool = False
-    """Whether the model casts its logits to fp32 itself, as still older ones do."""
     batched: bool = False
     """Whether there is more than one sequence: then a transposed tensor is copied where one sequence's is a view."""
     padded: bool = False
@@ -69,6 +66,8 @@ class TrainingPass:
     """The images of each sequence, for a model that takes them."""
     selective: int | None = None
     """Every so many layers one is recomputed in backward."""
+    offloads_inputs: bool = False
+    """Whether checkpoints keep the inputs of layers on the host."""
 
 
 def _kernel(model: Architecture, asked: Attention) -> Attention:
@@ -106,9 +105,10 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     run.padded, run.window_reached, run.batched = how.padded, how.window_reached, how.batched
     run.scheme, run.compute = how.scheme, how.compute
     run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
-    run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
     run.length, run.images, run.decoder_length = how.length, how.images, how.decoder_length
+    run.offloads_inputs = how.offloads_inputs
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
+    run.stacks = stacks_of(model.family, how.lora)
     units = Units(tape, how.gathering) if how.gathering is not None else None
     step = walker_of(model)(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
     hidden = step.hidden_states(step.inputs())

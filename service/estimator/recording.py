@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from service.estimator.adapters.frozen import frozen_linear
 from service.estimator.adapters.low_rank import low_rank
 from service.estimator.adapters.site import Site
+from service.estimator.adapters.stacks import Stacks, adapter_factors
 from service.estimator.dtypes import DType
 from service.estimator.images import Images
 from service.estimator.modules.weights import Linear, Norm, Weight
@@ -105,6 +106,7 @@ class Recording:
         self.window_reached = False
         self.batched = False
         self.length: int | None = None
+        self.stacks: Stacks | None = None
         self.static_length: int | None = None
         self.drops_prompt = False
         self.names: list[Storage] | None = None
@@ -112,6 +114,7 @@ class Recording:
         self.frozen: tuple[str, ...] = ()
         self.every: int | None = None
         self.passed = 0
+        self.offloads_inputs = False
         self.kept_outputs: dict[str, list[list[Storage]]] = {}
         self.scheme: Scheme | None = None
         self.compute = dtype
@@ -193,7 +196,7 @@ class Recording:
             tape=self.tape,
             layer=layer,
             tokens=self.extent.tokens,
-            parameter=lambda name, numel, dtype: self._adapter(f"{scope}{layer.name}.{name}", numel, dtype),
+            parameter=lambda name, numel, dtype: self.adapter(f"{scope}{layer.name}.{name}", numel, dtype),
             scheme=self.scheme if packed else None,
             compute=self.compute,
         )
@@ -203,12 +206,15 @@ class Recording:
         weights = tuple(weights)
         base = sum(weight.numel for weight in weights)
         adapters = sum(layer.adapter_parameters(self.lora.rank) for layer in linears if self.adapts(layer)) if self.lora else 0
+        adapters += sum(factor.numel for factor in adapter_factors(self.stacks, weights))
         trained = sum(weight.numel for weight in weights if self.trains(weight)) if self.frozen else base
         return base + adapters, trained if self.trains_all else adapters
 
     def adapts(self, layer: Linear) -> bool:
         """Tell whether a layer carries an adapter."""
         if self.lora is None:
+            return False
+        if self.stacks is not None and layer.target in self.stacks.words:
             return False
         return self.lora.targets is None or layer.target in self.lora.targets
 
@@ -262,7 +268,7 @@ class Recording:
             stored = tape.allocate(Category.TEMPORARIES, sizes.ZERO)
         return Value(stored, numel, part.dtype)
 
-    def _adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
+    def adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
         name = self.tape.path + name
         if name not in self._parameters:
             self._parameters[name] = Parameter(name, numel, dtype, trainable=True)

@@ -11,6 +11,7 @@ from service.estimator.layout import Layout
 from service.estimator.library_versions import copies_logits, returns_fp32
 from service.estimator.losses import LossPass
 from service.estimator.moments import Moment, Parts
+from service.estimator.offloading import offloaded
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.precision import Precision
@@ -21,8 +22,9 @@ from service.estimator.tape import sizes
 from service.estimator.tape.fused_losses import liger_chunk_tokens
 from service.estimator.tape.ledger import Point, Section, highest_of
 from service.estimator.units import ceil_div
-from service.estimator.workload import Loss, Method, TrainWorkload
+from service.estimator.workload import Loss, Method, Offload, OffloadTarget, TrainWorkload
 
+_ON_THE_GPU = Offload()
 Recorder = Callable[[Architecture, TrainingPass], Highs]
 
 _INSTANTS = {
@@ -45,6 +47,8 @@ class Timeline:
     steady_bytes: int
     states: TrainStates
     trained: TrainedParameters
+    host_bytes: int = 0
+    """Bytes of the rank in the host's memory."""
 
 
 def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) -> TrainingPass:
@@ -78,6 +82,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         decoder_length=decoder_length(model, workload),
         images=images_of(model, workload),
         selective=workload.selective_every,
+        offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
     )
 
 
@@ -112,7 +117,10 @@ def train_timeline(
 ) -> Timeline:
     """Return the timeline of one rank in the steady state; ``in_parts`` tells what each moment is made of."""
     trained = trained_parameters(model, workload)
-    states = train_states(model, workload, trained, layout)
+    states, host_bytes = train_states(model, workload, trained, layout), 0
+    if workload.offload != _ON_THE_GPU or states.managed_states:
+        states, host = offloaded(states, model, workload, layout, trained)
+        host_bytes = host.total
     highs = record(model, training_pass(model, workload, layout))
     walk = _Walk(model, workload, layout, states, trained)
     sections = {section: walk.highest(points) for section, points in highs.items()}
@@ -129,6 +137,7 @@ def train_timeline(
         steady_bytes=states.resident + walk.buckets,
         states=states,
         trained=trained,
+        host_bytes=host_bytes,
     )
 
 
@@ -142,6 +151,8 @@ class _Walk:
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
         self.grad_bytes, self.shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
         self.buckets = bucket_bytes(model, layout, trained=trained.trained, grad_bytes=self.grad_bytes)
+        if workload.offload != _ON_THE_GPU and not states.gradients:
+            self.grad_bytes = 0
         accumulates = workload.gradient_accumulation_steps > 1
         self.standing_gradients = states.persistent_main_gradients + states.gradients * accumulates
         self.resident_bytes = sum(self.resident().values())

@@ -10,6 +10,7 @@ from service.estimator.explain import training_components
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.moments import corrected
+from service.estimator.offloading import ranks_per_node
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters, saved_states
@@ -32,6 +33,8 @@ def outline_training(model: Architecture, workload: TrainWorkload, layout: Layou
         gathers=gathering(workload.precision, layout) is not None,
         kind=_kind(workload, layout),
         allocator=workload.allocator,
+        host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
+        host_memory_bytes=layout.host_memory_bytes,
     )
 
 
@@ -55,6 +58,8 @@ def explain_training(
         gathers=gathering(workload.precision, layout) is not None,
         kind=_kind(workload, layout),
         allocator=workload.allocator,
+        host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
+        host_memory_bytes=layout.host_memory_bytes,
         warnings=(*_warnings(workload, layout), *attention_warnings(model, workload.attention)),
     )
 

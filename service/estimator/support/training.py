@@ -10,9 +10,10 @@ from service.estimator.support.images import check_images
 from service.estimator.support.layouts import check_training_layout
 from service.estimator.support.lengths import check_lengths
 from service.estimator.support.model_limits import check_attention, check_sequence
+from service.estimator.support.offloads import check_offload
 from service.estimator.support.step_options import check_step_options
 from service.estimator.support.words import only
-from service.estimator.workload import Framework, Method, Offload, TrainWorkload
+from service.estimator.workload import Framework, Method, TrainWorkload
 
 _TRAINED_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 _AT_REST: dict[str, object] = {
@@ -20,9 +21,7 @@ _AT_REST: dict[str, object] = {
     "float8": False,
 }
 """Words without a term, with the value that changes nothing."""
-_ABSENT = (
-    "peft",
-)
+_ABSENT = ("peft",)
 
 
 def check_training(model: Architecture, workload: TrainWorkload, layout: Layout, *, per_operation: bool = False) -> None:
@@ -34,8 +33,7 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
     only(workload.method, "workload.method", (Method.FULL, Method.LORA, Method.QLORA))
     _check_unmodelled_words(workload)
     check_step_options(model, workload, layout, per_operation=per_operation)
-    if workload.offload != Offload():
-        raise NotModelledError("offload", field="workload.offload", modelled=["none"])
+    check_offload(workload, layout)
     check_adapters(model, workload)
     check_sequence(model, workload.sequence_length)
     check_lengths(model, workload)

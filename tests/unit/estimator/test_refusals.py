@@ -16,7 +16,6 @@ from service.estimator.precision import Precision
 from service.estimator.workload import (
     Cache,
     Checkpointing,
-    Framework,
     Lora,
     Method,
     Offload,
@@ -46,12 +45,10 @@ def _refusal(
 @pytest.mark.parametrize(
     ("changes", "field", "modelled"),
     [
-        ({"framework": Framework.MEGATRON}, "workload.framework", "transformers"),
-        ({"framework": Framework.TORCHTITAN}, "workload.framework", "transformers"),
         ({"method": Method.PEFT, "peft": "ia3"}, "workload.method", "full, lora"),
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
         ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),
-        ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload", "none"),
+        ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload.optimizer", "sharding deepspeed"),
         ({"method": Method.LORA, "lora": Lora(variant="dora")}, "workload.lora.variant", "lora, rslora"),
     ],
 )

@@ -13,7 +13,7 @@ _QUANTITIES = ("active_bytes_peak",)
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a full fine-tuning of the ladder, whose packed sequences have a stated length.
 
-    torchtune's blocks are torchtitan's: norms in fp32, complex rotation, keys repeated; its chunked loss keeps a list of logits.
+    torchtune's blocks are torchtitan's: norms in fp32, complex rotation, keys repeated; its loss keeps a list of logits.
     """
     if row["source"]["title"] != _LADDER or not row["batch"]["packing"]:
         message = "lengths of samples, the optimizer or what is recomputed are not stated"
