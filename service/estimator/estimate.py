@@ -96,12 +96,14 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         check_serving(model, workload, layout)
         record = plans.serving if plans is not None else record_serving
         host = serve_timeline.Host(layout=layout, device=device, corrections=corrections)
-        draft, compute_dtype = serve_timeline.explain(model, workload, host, record), workload.weight_dtype
+        rank = (plans.share if plans is not None else local_architecture)(model, layout.tensor_parallel, TRANSFORMERS)
+        draft, compute_dtype = serve_timeline.explain(rank, workload, host, record), workload.weight_dtype
     else:
         check_training(model, workload, layout)
         draft = _training(model, workload, layout, corrections, plans if plans is not None else PlanCache(), detail)
         compute_dtype = workload.precision.compute_dtype
-    return assemble(draft, corrections=corrections, warnings=device.warnings_for(compute_dtype), detail=detail)
+    warnings = device.warnings_for(compute_dtype)
+    return assemble(draft, corrections=corrections, gpu=device.name, warnings=warnings, detail=detail)
 
 
 def _training(

@@ -2,8 +2,10 @@
 
 from service.estimator.architecture import Architecture, Embedded
 from service.estimator.dtypes import DType
+from service.estimator.parallel.collectives import shared_linear
 from service.estimator.recording import Recording
 from service.estimator.repeats import periods
+from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain, dropout, multiply_scalar
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.losses import plain_loss, shifted_loss
@@ -120,7 +122,8 @@ class Step:
         source = model.finish_hidden(run, hidden) if model.finish_hidden is not None else tape.alias(hidden)
         weight = run.parameter(model.embedding) if model.tied else table
         if model.head.ranks > 1:
-            logits = run.linear(model.head, source, "", category=Category.LOGITS)
+            rows = sizes.rows(numel, model.vocab_size)
+            logits = shared_linear(tape, model.head, source, table, rows=rows, bias=None, category=Category.LOGITS)
         else:
             logits = linear(tape, source, weight, numel, bias=bias[0] if bias else None, category=Category.LOGITS)
         tape.free(source)

@@ -10,6 +10,8 @@ from service.estimator.layout import Layout
 from service.estimator.result import Stage
 from service.estimator.workload import ServeWorkload
 
+_TOWER = ("the engine profiles the model's vision tower as well, with a cache of its outputs: neither is counted",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
@@ -53,6 +55,7 @@ def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, t
         stages=tuple(_stage(index, holder, pool) for index, holder in enumerate(holders)),
         decode_bytes=decisive.rank.weight_bytes + pool.bytes + states,
         approximate=model.spec.approximate,
+        warnings=_TOWER if model.images is not None else (),
     )
 
 

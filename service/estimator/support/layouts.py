@@ -1,7 +1,7 @@
 """Which layouts have a term, and which framework can run the others."""
 
 from service.estimator.architecture import Architecture
-from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.errors import NotModelledError
 from service.estimator.layout import Layout, Sharding
 from service.estimator.parallel.local import FIELD, TRANSFORMERS, check_divisible
 from service.estimator.workload import TrainWorkload
@@ -46,13 +46,12 @@ _ONE_STAGE = {
 
 def check_layout(model: Architecture, layout: Layout) -> None:
     """Raise for degrees that the model does not divide by, and for those that have no term, of one replica."""
-    heads = model.spec.num_attention_heads
-    if heads % layout.tensor_parallel:
-        divisors = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
-        message = f"tensor_parallel {layout.tensor_parallel} does not divide {heads} attention heads; possible: {divisors}"
-        raise InvalidInputError(message, field=FIELD)
     if layout.tensor_parallel > 1:
-        raise NotModelledError(f"tensor_parallel {layout.tensor_parallel}", field=FIELD, modelled=["1"])
+        check_divisible(model, layout.tensor_parallel, TRANSFORMERS)
+        if model.family not in _PLANNED or model.tied or model.quantization is not None:
+            reason = " with a tied head" if model.tied else " with quantised weights" if model.quantization is not None else ""
+            modelled = ["untied dense 16-bit families with a base_model_tp_plan", "engine vllm"]
+            raise NotModelledError(f"tensor_parallel of {model.family}{reason}", field=FIELD, modelled=modelled)
     _check_one_stage(layout)
     _check_sharding(layout)
 

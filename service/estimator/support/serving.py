@@ -29,6 +29,9 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     check_sequence(model, workload.prompt_tokens + workload.output_tokens)
     check_attention(model, workload.attention)
     check_layout(model, layout)
+    if layout.tensor_parallel > 1 and workload.quantization is not Quantization.NONE:
+        what = f"quantization {workload.quantization.value} of layers that ranks share"
+        raise NotModelledError(what, field="workload.quantization", modelled=["none", "engine vllm"])
     if layout.zero_stage:
         message = f"zero_stage is {layout.zero_stage}, but serving has no optimizer to shard; leave it at 0"
         raise InvalidInputError(message, field="layout.zero_stage")

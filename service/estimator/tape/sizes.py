@@ -61,6 +61,12 @@ def scale(size: Size, factor: int) -> Size:
     return (a * factor, b * factor, c * factor, d * factor, e * factor, f * factor)
 
 
+def rows(size: Size, width: int) -> Size:
+    """Return how many rows of ``width`` elements make up a size."""
+    a, b, c, d, e, f = size
+    return (a // width, b // width, c // width, d // width, e // width, f // width)
+
+
 def total(sizes: Iterable[Size]) -> Size:
     """Return the sum of many sizes."""
     result = ZERO

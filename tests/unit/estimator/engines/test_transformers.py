@@ -89,3 +89,49 @@ def test_a_version_that_was_never_read_is_refused(version: str, error: type[Exce
     """Releases before 4.30 have no term, and a word is no version."""
     with pytest.raises(error):
         ask(engine_version=version)
+
+
+def split(config: dict[str, Any], ranks: int, **words: Any) -> Estimate:  # noqa: ANN401 - each word has its own type
+    """Return the answer for one of so many tensor-parallel ranks."""
+    workload = ServeWorkload(num_sequences=4, prompt_tokens=1000, output_tokens=200, **words)
+    layout = Layout(tensor_parallel=ranks)
+    return estimate(architecture_from_config(config), workload, layout=layout, device=a_device())
+
+
+def test_ranks_share_the_layers_and_the_cache_but_not_the_table() -> None:
+    """The library's plan splits heads, inner features and the head; every rank has the whole embedding."""
+    whole, half = split(QWEN_7B, 1), split(QWEN_7B, 2)
+    table = 152064 * 3584 * 2
+    loaded = [answer.instants[0].allocated_bytes for answer in (whole, half)]
+
+    assert loaded[1] - table == pytest.approx((loaded[0] - table) / 2, rel=0.001)
+    assert whole.serving is not None
+    assert half.serving is not None
+    assert half.serving.kv_cache_bytes * 2 == whole.serving.kv_cache_bytes
+
+
+def test_only_the_last_position_meets_a_split_head() -> None:
+    """Prefill makes logits of each sequence's last position, however many ranks share the head."""
+
+    def logits(prompt_tokens: int) -> int:
+        workload = ServeWorkload(num_sequences=1, prompt_tokens=prompt_tokens)
+        layout = Layout(tensor_parallel=2)
+        answer = estimate(architecture_from_config(QWEN_7B), workload, layout=layout, device=a_device())
+        return sum(component.bytes for component in answer.components if component.name == "logits")
+
+    assert logits(4000) <= logits(1)
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "field"),
+    [
+        (QWEN_7B | {"tie_word_embeddings": True}, {}, "layout.tensor_parallel"),
+        (QWEN_7B, {"quantization": Quantization.NF4}, "workload.quantization"),
+    ],
+)
+def test_shares_that_no_plan_describes_are_refused(config: dict[str, Any], words: dict[str, Any], field: str) -> None:
+    """A tied head is split by no plan, and quantised layers by none that was read."""
+    with pytest.raises(NotModelledError) as refusal:
+        split(config, 2, **words)
+
+    assert refusal.value.field == field
