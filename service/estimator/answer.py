@@ -53,7 +53,12 @@ class Draft:
 
 
 def assemble(
-    draft: Draft, *, corrections: Corrections | None, warnings: tuple[str, ...] = (), detail: Detail = Detail.FULL
+    draft: Draft,
+    *,
+    corrections: Corrections | None,
+    gpu: str = "",
+    warnings: tuple[str, ...] = (),
+    detail: Detail = Detail.FULL,
 ) -> Estimate:
     """Return the answer: allocated, reserved and device bytes of the peak, each with a 0.95 interval.
 
@@ -62,7 +67,7 @@ def assemble(
     allocated = draft.peak.allocated_bytes
     slack, context, links = (
         _slack(draft),
-        device_context(),
+        device_context(gpu),
         communicators(draft.linked_gpus),
     )
     inside = _allocated_interval(draft, corrections)

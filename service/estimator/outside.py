@@ -1,10 +1,11 @@
 """What lies beyond the allocated bytes: the allocator's slack, the CUDA context, communicators. Each is an interval."""
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
+from service.estimator.contexts import context_of
 from service.estimator.result import Interval
-from service.estimator.units import GIB, MIB
+from service.estimator.units import GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,16 +19,10 @@ class Share:
     source: str
 
 
-@cache
-def device_context() -> Share:
-    """Return the CUDA context with its loaded kernels."""
-    return Share(
-        point=512 * MIB,
-        low=256 * MIB,
-        high=800 * MIB,
-        formula="512 MiB per process",
-        source="H100: 79.19 GiB total, 78.68 free with a context (vLLM logs); RTX 3090 0.35 GiB non-torch",
-    )
+def device_context(gpu: str = "") -> Share:
+    """Return the CUDA context with its libraries and loaded kernels, on a GPU of this name."""
+    found = context_of(gpu)
+    return Share(point=found.point, low=found.low, high=found.high, formula=found.formula, source=found.source)
 
 
 @lru_cache(maxsize=64)

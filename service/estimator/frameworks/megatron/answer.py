@@ -53,6 +53,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         phases=_phases(moments),
         checkpoint=_checkpoint(model, workload),
         approximate=model.spec.approximate,
+        kind="megatron",
         allocator=workload.allocator,
         stages=tuple(Stage(line.stage, line.peak.allocated_bytes, line.steady_bytes) for line in timelines),
         worst_stage=worst.stage,
@@ -60,7 +61,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         warnings=_warnings(workload, layout),
     )
     warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, gpu=device.name, warnings=warnings, detail=detail)
 
 
 def _recording(shape: Shape, how: Switches) -> Record:

@@ -45,10 +45,9 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     loss = LossPass(kind=workload.loss, compiled=compiles_loss(workload))
     timeline = train_timeline(titan, replace(workload, framework_version=None), layout, partial(_record, memory, key, loss))
     draft = explain_training(titan, workload, layout, timeline, corrections)
-    draft = replace(draft, gathers=False, stream_bytes=_stream_bytes(model, workload, layout, timeline))
-    return assemble(
-        draft, corrections=corrections, warnings=device.warnings_for(workload.precision.compute_dtype), detail=detail
-    )
+    draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=_stream_bytes(model, workload, layout, timeline))
+    warnings = device.warnings_for(workload.precision.compute_dtype)
+    return assemble(draft, corrections=corrections, gpu=device.name, warnings=warnings, detail=detail)
 
 
 def _record(
