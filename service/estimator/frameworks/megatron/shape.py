@@ -88,10 +88,11 @@ class Switches:
 
 
 def switches_of(workload: TrainWorkload, *, hopper: bool) -> Switches:
-    """Return the switches: Transformer Engine takes cuDNN's fused attention from Hopper on, flash-attn 2 before."""
+    """Return the switches: left to itself Transformer Engine takes cuDNN's attention from Hopper on, flash-attn 2 before."""
+    flash = workload.attention is Attention.FLASH or not hopper
     return Switches(
         unfused=workload.attention in {Attention.EAGER, Attention.MATH},
-        copies_output=not hopper and workload.micro_batch_size > 1,
+        copies_output=flash and workload.micro_batch_size > 1,
         checkpointing=workload.activation_checkpointing,
         fused_loss=workload.loss is Loss.FUSED_CROSS_ENTROPY,
     )

@@ -20,20 +20,13 @@ class StageLayers:
 def chunks_of(model: Architecture, layout: Layout, stage: int) -> tuple[StageLayers, ...]:
     """Return a stage's chunks in the order of the model: one, or ``virtual_pipeline_stages`` that alternate between stages."""
     stages, virtual = layout.pipeline_parallel, layout.virtual_pipeline_stages
-    counts, leading = layer_counts(model.num_hidden_layers, stages * virtual), dense_layers(model)
+    each, leading = model.num_hidden_layers // (stages * virtual), dense_layers(model)
     chunks = []
     for position in range(stage, stages * virtual, stages):
-        start = sum(counts[:position])
-        dense = min(max(leading - start, 0), counts[position])
+        dense = min(max(leading - position * each, 0), each)
         ends = position == 0, position == stages * virtual - 1
-        chunks.append(StageLayers(dense=dense, sparse=counts[position] - dense, first=ends[0], last=ends[1]))
+        chunks.append(StageLayers(dense=dense, sparse=each - dense, first=ends[0], last=ends[1]))
     return tuple(chunks)
-
-
-def layer_counts(num_layers: int, parts: int) -> tuple[int, ...]:
-    """Return the layers of each part: as even as can be, the first ones with one more where they do not divide."""
-    each, more = divmod(num_layers, parts)
-    return tuple(each + (index < more) for index in range(parts))
 
 
 def dense_layers(model: Architecture) -> int:

@@ -95,12 +95,15 @@ def _check_stages(model: Architecture, layout: Layout) -> None:
     if layout.virtual_pipeline_stages > 1 and layout.pipeline_parallel == 1:
         message = f"virtual_pipeline_stages {layout.virtual_pipeline_stages} interleaves stages, but pipeline_parallel is 1"
         raise InvalidInputError(message, field="layout.virtual_pipeline_stages")
-    if layers < parts:
-        message = f"{parts} pipeline stages for {layers} layers: at most {layers}"
-        raise InvalidInputError(message, field="layout.pipeline_parallel")
-    if layout.virtual_pipeline_stages > 1 and layers % parts:
-        message = f"{layers} layers do not divide into {parts} interleaved stages"
-        raise InvalidInputError(message, field="layout.virtual_pipeline_stages")
+    if layers % parts:
+        virtual = f" x {layout.virtual_pipeline_stages} interleaved" if layout.virtual_pipeline_stages > 1 else ""
+        possible = ", ".join(str(n) for n in range(1, layers + 1) if layers % n == 0)
+        message = (
+            f"pipeline_parallel {layout.pipeline_parallel}{virtual} does not divide {layers} layers into equal stages; "
+            f"stages in all may be {possible}"
+        )
+        field = "virtual_pipeline_stages" if layout.virtual_pipeline_stages > 1 else "pipeline_parallel"
+        raise InvalidInputError(message, field=f"layout.{field}")
 
 
 def _check_sequence_split(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:

@@ -206,11 +206,12 @@ def _workload(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str,
         "optimizer": "adamw",
         "sequence_length": row["batch"]["seq_len"],
         "micro_batch_size": row["batch"]["micro_batch"],
-        "attention": "eager" if arguments.get("--attention-backend") == "unfused" else "flash",
+        "attention": _ATTENTION[arguments.get("--attention-backend")],
         "activation_checkpointing": arguments.get("--recompute-granularity", "none"),
     }
 
 
+_ATTENTION = {None: "sdpa", "flash": "flash", "unfused": "eager"}
 _FP16 = {
     "param_dtype": "fp16",
     "compute_dtype": "fp16",

@@ -18,7 +18,7 @@ def test_the_distributed_optimizer_between_steps() -> None:
     assert abs(answer.steady_bytes - 581_489_664) < MIB // 100
 
 
-@pytest.mark.parametrize(("attention", "peak_bytes"), [(Attention.FLASH, 2_691_792_384), (Attention.EAGER, 4_702_430_720)])
+@pytest.mark.parametrize(("attention", "peak_bytes"), [(Attention.SDPA, 2_691_792_384), (Attention.EAGER, 4_702_430_720)])
 def test_the_peak_of_eight_ranks(attention: Attention, peak_bytes: int) -> None:
     """The same test, and its run with unfused attention: logits, twelve layers, and the scores of each."""
     answer = answered(layout={"data_parallel": 8, "zero_stage": 1}, attention=attention)

@@ -3,7 +3,7 @@
 import pytest
 
 from service.estimator.errors import InvalidInputError
-from service.estimator.frameworks.megatron.stages import chunks_of, in_flight, layer_counts
+from service.estimator.frameworks.megatron.stages import chunks_of, in_flight
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 
@@ -34,11 +34,6 @@ def test_chunks_alternate_between_stages() -> None:
     assert [(chunk.dense, chunk.first, chunk.last) for chunk in last] == [(3, False, False), (3, False, True)]
 
 
-def test_layers_that_do_not_divide_fall_to_the_first_stages() -> None:
-    """No stage has more than one layer above another."""
-    assert layer_counts(14, 4) == (4, 4, 3, 3)
-
-
 def test_the_worst_stage_decides() -> None:
     """The first stage keeps four micro-batches; the answer is its, and all stages are in it."""
     answer = answered(
@@ -64,6 +59,7 @@ def test_a_pipeline_without_micro_batches_is_warned_of() -> None:
     ("layout", "field"),
     [
         ({"pipeline_parallel": 16}, "layout.pipeline_parallel"),
+        ({"pipeline_parallel": 5}, "layout.pipeline_parallel"),
         ({"virtual_pipeline_stages": 2}, "layout.virtual_pipeline_stages"),
         ({"pipeline_parallel": 2, "virtual_pipeline_stages": 5}, "layout.virtual_pipeline_stages"),
         ({"tensor_parallel": 3}, "layout.tensor_parallel"),
