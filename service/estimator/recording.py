@@ -269,6 +269,7 @@ class Recording:
         return Value(stored, numel, part.dtype)
 
     def adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
+        """Return an adapter's tensor, which is trained."""
         name = self.tape.path + name
         if name not in self._parameters:
             self._parameters[name] = Parameter(name, numel, dtype, trainable=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.adapters.base import base_bytes
+from service.estimator.adapters.stacks import adapter_factors, stacks_of
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout, Sharding
@@ -137,8 +138,13 @@ def _without_idle(model: Architecture, workload: TrainWorkload, idle: frozenset[
 def adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weight, int]]:
     """Yield every adapter tensor with how often it occurs: A is rank x in, B is out x rank."""
     inner = [(layer, count) for block, count in model.blocks for layer in block.linears()]
+    stacks = stacks_of(model.family, lora)
+    words = stacks.words if stacks is not None else frozenset()
+    for block, count in model.blocks if stacks is not None else ():
+        for factor in adapter_factors(stacks, block.weights()):
+            yield factor, count
     for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears)):
-        if lora.targets is None or layer.target in lora.targets:
+        if layer.target not in words and (lora.targets is None or layer.target in lora.targets):
             yield Weight(f"{layer.name}.lora_A", "adapter", (lora.rank, layer.in_features)), count
             yield Weight(f"{layer.name}.lora_B", "adapter", (layer.out_features, lora.rank)), count
 

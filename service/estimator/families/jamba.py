@@ -13,7 +13,7 @@ from service.estimator.modules.attention import Attention
 from service.estimator.modules.block import Block, Mixer, Transform
 from service.estimator.modules.experts import Experts, SparseFeedForward
 from service.estimator.modules.feedforward import GatedFeedForward
-from service.estimator.modules.mamba import MambaMixer
+from service.estimator.modules.mamba import MambaMixer, unread_adapters
 from service.estimator.modules.routers import SoftmaxRouter
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.spec import DecoderSpec
@@ -89,6 +89,7 @@ def build(spec: JambaSpec) -> Architecture:
         final_norm=_norm(spec, "final_layernorm"),
         head=Linear(name="lm_head", kind="lm_head", in_features=spec.hidden_size, out_features=spec.vocab_size),
         recurrent=True,
+        never_trained=unread_adapters("mamba"),
     )
 
 

@@ -10,7 +10,7 @@ from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError
 from service.estimator.families.reading import Config, flag, integer, word
 from service.estimator.modules.feedforward import ACTIVATIONS
-from service.estimator.modules.mamba import MambaBlock, MambaMixer
+from service.estimator.modules.mamba import MambaBlock, MambaMixer, unread_adapters
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.spec import DecoderSpec
@@ -85,6 +85,7 @@ def build(spec: MambaSpec) -> Architecture:
         buffer_elements=dummies * layers,
         layer_buffer_elements=dummies,
         recurrent=True,
+        never_trained=unread_adapters("mixer"),
         embed=_embedded,
         finish_hidden=_in_the_heads_dtype,
         finish_logits=_in_fp32,

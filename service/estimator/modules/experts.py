@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.modules.feedforward import ACTIVATIONS, GatedFeedForward
+from service.estimator.modules.merged import merged_parameter
 from service.estimator.modules.routers import Router, Routing
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
@@ -31,11 +32,20 @@ class Experts:
     clamped: bool = False
     """Biases on both projections, and a gate that is clamped on both sides (gpt_oss)."""
 
+    def _stacks(self) -> tuple[Weight, Weight]:
+        num, hidden, inner = self.num_experts, self.hidden_size, self.intermediate_size
+        return (
+            Weight(f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden)),
+            Weight(f"{self.name}.down_proj", "mlp_experts", (num, hidden, inner)),
+        )
+
     def weights(self) -> Iterator[Weight]:
         """Yield the stacked experts."""
+        yield from self._stacks()
+        yield from self._biases()
+
+    def _biases(self) -> Iterator[Weight]:
         num, hidden, inner = self.num_experts, self.hidden_size, self.intermediate_size
-        yield Weight(f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden))
-        yield Weight(f"{self.name}.down_proj", "mlp_experts", (num, hidden, inner))
         if self.clamped:
             yield Weight(f"{self.name}.gate_up_proj_bias", "mlp_experts", (num, 2 * inner))
             yield Weight(f"{self.name}.down_proj_bias", "mlp_experts", (num, hidden))
@@ -43,7 +53,8 @@ class Experts:
     def record(self, run: Recording, x: Value, routing: Routing, scope: str) -> Value:
         """Record the sorted experts and the weighted sum; ``x`` and the routing stay with the caller."""
         tape, tokens, top_k = run.tape, run.extent.tokens, self.num_experts_per_token
-        gate_up, down, *biases = run.parameters(self.weights(), scope)
+        biases = run.parameters(self._biases(), scope)
+        down, gate_up = (merged_parameter(run, weight, scope) for weight in reversed(self._stacks()))
         sorted_ids, order, source = (integers(tape, tokens(top_k)) for _ in range(3))
         selected = gather(tape, x, source, tokens(top_k * self.hidden_size))
         tape.free(source)
@@ -52,17 +63,20 @@ class Experts:
         counts, offsets = (integers(tape, sizes.constant(self.num_experts), bytes_each=COUNT_BYTES) for _ in range(2))
         wide_rows, narrow_rows = tokens(2 * top_k * self.intermediate_size), tokens(top_k * self.hidden_size)
         added = [gather(tape, value_of(bias), sorted_ids, wide_rows) for bias in biases[:1]]
-        fused = self._biased(run, grouped_product(tape, selected, gate_up, offsets, wide_rows), added)
+        first = gate_up.value()
+        fused = self._biased(run, grouped_product(tape, selected, first, offsets, wide_rows), added)
         product = self._clamped(run, fused) if self.clamped else self._gated(run, fused)
         late = [gather(tape, value_of(bias), sorted_ids, narrow_rows) for bias in biases[1:]]
         tape.free(*added)
-        out = chain(tape, product, lambda t, v: grouped_product(t, v, down, offsets, narrow_rows))
+        second = down.value()
+        out = chain(tape, product, lambda t, v: grouped_product(t, v, second, offsets, narrow_rows))
         out = self._biased(run, out, late)
         weighted = multiply(tape, out, weights)
         restored = self._restored(run, weighted)
         summed = sum_over_chosen(tape, restored, tokens(self.hidden_size))
         y = cast(tape, summed, x.dtype)
         tape.free(summed, restored, out, selected, weights, sorted_ids, order, ids, counts, offsets, *late)
+        tape.free(first, second, *gate_up.factors, *down.factors)
         return y
 
     def _biased(self, run: Recording, x: Value, biases: list[Value]) -> Value:

@@ -30,6 +30,11 @@ from service.estimator.tape.products import autocast_input, autocast_weight, bat
 from service.estimator.tape.scan import outer, scan
 
 
+def unread_adapters(mixer: str) -> frozenset[str]:
+    """Return the names of the adapter on ``dt_proj``: forward reads that layer's weight itself, past any adapter."""
+    return frozenset({f"{mixer}.dt_proj.lora_A", f"{mixer}.dt_proj.lora_B"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MambaMixer:
     """A selective state space: ``inner_size`` channels with ``state_size`` states each, steps from ``step_rank`` numbers."""

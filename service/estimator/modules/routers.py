@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.dtypes import DType
+from service.estimator.modules.merged import merged_linear
 from service.estimator.modules.weights import Linear, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add_scalar, cast, chain, from_output, multiply_scalar, softmax
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import integers, linear
-from service.estimator.tape.routing import divide_in_place, gather, product_in_fp32, sum_of_rows, top_k
+from service.estimator.tape.routing import divide_in_place, gather, sum_of_rows, top_k
 
 BOOLEAN_BYTES = 1
 GROUP_EXPERTS = 2
@@ -48,8 +49,7 @@ class SoftmaxRouter:
     def record(self, run: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape, chosen = run.tape, run.extent.tokens(self.top_k)
-        (weight,) = run.parameters(self.weights(), scope)
-        logits = linear(tape, x, weight, run.extent.tokens(self.num_experts))
+        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope)
         upcast = cast(tape, logits, DType.FP32)
         probabilities = chain(tape, upcast, softmax)
         top, indices = top_k(tape, probabilities, chosen)
@@ -80,8 +80,7 @@ class ChosenSoftmaxRouter:
     def record(self, run: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape = run.tape
-        (weight,) = run.parameters(self.weights(), scope)
-        logits = linear(tape, x, weight, run.extent.tokens(self.num_experts))
+        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope)
         upcast = chain(tape, logits, lambda t, value: cast(t, value, DType.FP32))
         top, indices = top_k(tape, upcast, run.extent.tokens(self.top_k))
         shares = softmax(tape, top)
@@ -137,8 +136,7 @@ class ScaledSoftmaxRouter:
     def record(self, run: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape = run.tape
-        (weight,) = run.parameters(self.weights(), scope)
-        logits = product_in_fp32(tape, x, weight, run.extent.tokens(self.num_experts))
+        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True)
         scores = chain(tape, cast(tape, logits, DType.FP32), softmax)
         top, indices = top_k(tape, scores, run.extent.tokens(self.top_k))
         weights = chain(tape, top, multiply_scalar)
@@ -169,8 +167,7 @@ class GroupedSigmoidRouter:
     def record(self, run: Recording, x: Value, scope: str) -> Routing:
         """Record the choice; ``x`` stays with the caller."""
         tape, chosen = run.tape, run.extent.tokens(self.top_k)
-        (weight,) = run.parameters(self.weights(), scope)
-        logits = product_in_fp32(tape, x, weight, run.extent.tokens(self.num_experts))
+        logits = merged_linear(run, _table(self.name, self.num_experts, self.hidden_size), x, scope, in_fp32=True)
         scores = from_output(tape, logits)
         indices, names = self._choice(run)
         top = gather(tape, scores, indices, chosen)

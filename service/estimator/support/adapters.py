@@ -1,9 +1,13 @@
 """Which adapters have a term."""
 
+from service.estimator.adapters.stacks import MERGED
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.support.bases import check_base
 from service.estimator.workload import TrainWorkload
+
+_MAMBAS = ("mamba", "mamba2", "falcon_mamba")
+"""Families whose ``out_proj`` PEFT adapts no more (``_check_lora_target_modules_mamba``)."""
 
 
 def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
@@ -18,10 +22,27 @@ def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
         raise NotModelledError("adapters on state-space mixers", field="workload.lora", modelled=["method: full"])
     known = {layer.target for block, _ in model.blocks for layer in block.linears()}
     known |= {layer.target for layer in model.outer_linears}
-    if lora.targets is None and model.spec.num_experts:
-        what = "target_modules 'all-linear' of a model with stacked experts, which PEFT adapts as well"
-        raise NotModelledError(what, field="workload.lora.target_modules", modelled=[f"a list of {', '.join(sorted(known))}"])
+    known |= MERGED[model.family].words if model.family in MERGED else frozenset()
+    _check_incompatible(model.family, lora.targets, known)
     missing = [name for name in lora.targets or () if name not in known]
     if missing:
         message = f"target_modules names {missing[0]!r}; this model has {', '.join(sorted(known))}"
         raise InvalidInputError(message, field="workload.lora.target_modules")
+
+
+def _check_incompatible(family: str, targets: tuple[str, ...] | None, known: set[str]) -> None:
+    """Raise InvalidInputError for targets that PEFT cannot adapt."""
+    field = "workload.lora.target_modules"
+    if family in _MAMBAS and (targets is None or "out_proj" in targets):
+        possible = ", ".join(sorted(known - {"out_proj"}))
+        message = f"PEFT adapts no out_proj of {family}, which all-linear names as well; use a list of {possible}"
+        raise InvalidInputError(message, field=field)
+    if family == "llama4_text" and (targets is None or "router" in targets):
+        possible = ", ".join(sorted(known - {"router"}))
+        message = f"llama4's router returns more than its product, which no adapter can add to; use a list of {possible}"
+        raise InvalidInputError(message, field=field)
+    fused = MERGED[family].gate_up if family in MERGED else ()
+    named = [name for name in fused if name in (targets or fused)]
+    if 0 < len(named) < len(fused):
+        message = f"{named[0]} is one parameter with the other of {' and '.join(fused)}; name both or none"
+        raise InvalidInputError(message, field=field)

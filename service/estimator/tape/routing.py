@@ -49,12 +49,12 @@ def divide_in_place(tape: Tape, x: Value, divisor: Value) -> Value:
     return y
 
 
-def grouped_product(tape: Tape, x: Value, weight: Parameter, offsets: Value, out: Size) -> Value:
+def grouped_product(tape: Tape, x: Value, table: Value, offsets: Value, out: Size) -> Value:
     """Return the product of rows sorted by expert with a stack of expert weights; ``offsets`` say where an expert's rows end.
 
     Autocast does not know the operation, so that the rows are cast to the weights (transformers' ``_grouped_mm``).
     """
-    table, rows = value_of(weight), cast(tape, x, weight.dtype)
+    rows = cast(tape, x, table.dtype)
     saves = [rows] * table.requires_grad + [table] * rows.requires_grad + [offsets]
 
     def backward(_: Storage) -> None:

@@ -5,11 +5,9 @@ h hidden, q heads x head_dim, k kv_heads x head_dim, i intermediate, a heads, E 
 
 import pytest
 
-from service.estimator.errors import EstimatorError, NotModelledError
+from service.estimator.errors import EstimatorError
 from service.estimator.families.registry import architecture_from_config, architecture_from_spec
-from service.estimator.layout import Layout
-from service.estimator.support.training import check_training
-from service.estimator.workload import Attention, Lora, Method
+from service.estimator.workload import Attention
 from tests.builders import a_training
 from tests.unit.estimator.families.kept import PER_TOKEN, a_family, added_by_a_layer
 
@@ -148,13 +146,3 @@ def test_a_switch_without_a_term_is_refused(config: dict[str, object], field: st
         architecture_from_config(config)
 
     assert getattr(refusal.value, "field", None) == field
-
-
-def test_adapters_on_every_linear_layer_of_a_mixture_are_refused() -> None:
-    """PEFT would adapt the stacked experts as well."""
-    workload = a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=8))
-
-    with pytest.raises(NotModelledError) as refusal:
-        check_training(a_family(**_MIXTRAL), workload, Layout())
-
-    assert refusal.value.field == "workload.lora.target_modules"

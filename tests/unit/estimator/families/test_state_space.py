@@ -3,13 +3,7 @@
 h hidden, d channels, n states per channel, r numbers that a step is made of.
 """
 
-import pytest
-
-from service.estimator.errors import NotModelledError
 from service.estimator.families.registry import architecture_from_spec
-from service.estimator.layout import Layout
-from service.estimator.support.training import check_training
-from service.estimator.workload import Lora, Method
 from tests.builders import a_training
 from tests.unit.estimator.families.kept import PER_TOKEN, a_family, added_by_a_layer
 
@@ -40,16 +34,6 @@ def test_a_description_reads_back() -> None:
     model = a_family(**_MAMBA)
 
     assert architecture_from_spec(model.describe()).fingerprint() == model.fingerprint()
-
-
-def test_adapters_are_refused() -> None:
-    """Adapters on mixers are not recorded."""
-    model = a_family(**_MAMBA)
-
-    with pytest.raises(NotModelledError) as adapters:
-        check_training(model, a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=8)), Layout())
-
-    assert adapters.value.field == "workload.lora"
 
 
 def test_several_sequences_copy_what_one_only_views() -> None:

@@ -5,6 +5,7 @@ import pytest
 from service.estimator.dtypes import DType
 from service.estimator.tape import products, routing, sizes
 from service.estimator.tape.graph import Mode
+from service.estimator.tape.nodes import value_of
 from tests.unit.estimator.tape.builders import (
     ONE,
     a_leaf,
@@ -45,7 +46,7 @@ def test_a_grouped_product_keeps_its_rows_and_offsets() -> None:
     """Like a linear layer on a stack of weights, with the ends of each expert's rows."""
     tape, weight = a_tape(), a_weight(100)
     x, offsets = a_leaf(tape), products.integers(tape, sizes.constant(8), bytes_each=4)
-    y = routing.grouped_product(tape, x, weight, offsets, sizes.per_token(3))
+    y = routing.grouped_product(tape, x, value_of(weight), offsets, sizes.per_token(3))
     tape.free(x, offsets)
     kept = live_bytes(tape)
     run_backward(tape, y)
