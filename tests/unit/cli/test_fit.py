@@ -17,6 +17,7 @@ from service.catalog.models import load_architecture, load_config, resolve_model
 from service.cli.words import words_of_change
 from service.estimator.estimate import estimate
 from service.estimator.layout import Layout
+from service.estimator.result import Detail
 from service.estimator.workload import TrainWorkload
 
 TRAIN = ("fit", "llama-2-7b", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "4096")
@@ -48,6 +49,7 @@ def test_it_says_what_the_estimator_says(capsys: pytest.CaptureFixture[str]) -> 
         TrainWorkload(sequence_length=4096),
         layout=Layout(),
         device=resolve_gpu("A100-SXM4-80GB").device(),
+        detail=Detail.REPLAYED,
     )
 
     assert found["per_gpu"]["device_bytes"] == expected.device_bytes
