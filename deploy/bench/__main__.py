@@ -22,6 +22,7 @@ from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.layout import Layout, Sharding
+from service.estimator.result import Detail
 from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
 
 QUESTION = {
@@ -46,11 +47,20 @@ def median_us(call: Callable[[], object], *, rounds: int = 7, calls: int = 200) 
 
 def estimates() -> Table:
     """Return the times of estimates in process."""
-    table = Table("estimate in process", "recorded before (µs)", "first time (µs)", title="Estimator")
+    table = Table(
+        "estimate in process, µs",
+        "numbers only",
+        "explained",
+        "replayed before",
+        "first time",
+        "first time, replayed",
+        title="Estimator",
+    )
     device, plans = resolve_gpu("A100-SXM4-80GB").device(), PlanCache()
     sharded = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
     full = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
     questions: list[tuple[str, str, Workload, Layout]] = [
+        ("Llama-2-7B, full, checkpointing", "llama-2-7b", full, Layout()),
         ("Llama-2-7B, full, checkpointing, ZeRO-3 on 8", "llama-2-7b", full, sharded),
         ("Mixtral-8x7B, full, ZeRO-3 on 8", "mixtral-8x7b", TrainWorkload(sequence_length=4096), sharded),
         ("Llama-2-70B, serving 64 x 2048", "llama-2-70b", ServeWorkload(num_sequences=64, prompt_tokens=2048), Layout()),
@@ -58,8 +68,9 @@ def estimates() -> Table:
     for title, name, workload, layout in questions:
         model = load_architecture(resolve_model(name))
         ask = partial(estimate, model, workload, layout=layout, device=device)
-        warm, cold = median_us(partial(ask, plans=plans)), median_us(ask, calls=5)
-        table.add_row(title, f"{warm:,.0f}", f"{cold:,.0f}")
+        warm = [median_us(partial(ask, plans=plans, detail=detail)) for detail in Detail]
+        cold = [median_us(partial(ask, detail=detail), calls=5) for detail in (Detail.FULL, Detail.REPLAYED)]
+        table.add_row(title, *(f"{time:,.0f}" for time in (*warm, *cold)))
     return table
 
 
