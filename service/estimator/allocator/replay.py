@@ -75,8 +75,9 @@ def _run(allocator: CachingAllocator, events: Events, blocks: list[int]) -> list
     allocate, free = allocator.allocate, allocator.free
     for event in events.order:
         if event >= 0:
-            live[event] = allocate(blocks[event])
-        else:
+            if blocks[event]:  # a tensor without elements has no block
+                live[event] = allocate(blocks[event])
+        elif ~event in live:
             free(live.pop(~event))
     gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
     _drop(allocator, live.values())
