@@ -3,7 +3,8 @@
 The rules are those of c10/cuda/CUDACachingAllocator.cpp (torch 2.13) with its default settings on one stream: no limit on
 splitting, no garbage collection, memory enough. Sizes and addresses are counted in blocks of 512 bytes, the smallest that
 there are. A pool keeps its free blocks sorted by size and address, packed into one number each, so that the best fit is one
-bisection; neighbours are found by their addresses.
+bisection; neighbours are found by their addresses. A job is tens of thousands of requests, so the two busiest methods write
+out what ``put`` and ``take`` say.
 """
 
 from bisect import bisect_left, insort
@@ -76,10 +77,16 @@ class CachingAllocator:
     def allocate(self, size: int) -> Block:
         """Return a block of at least ``size``: the smallest that is free, else a part of a new segment."""
         pool = self.small if size <= _SMALL else self.large
-        index = bisect_left(pool.by_size, size << _ADDRESS_BITS)
-        address, found = pool.take(index) if index < len(pool.by_size) else self._segment(pool, size)
+        by_size = pool.by_size
+        index = bisect_left(by_size, size << _ADDRESS_BITS)
+        if index < len(by_size):
+            packed = by_size.pop(index)
+            address, found = packed & _ADDRESS, packed >> _ADDRESS_BITS
+            del pool.starts[address], pool.ends[address + found]
+        else:
+            address, found = self._segment(pool, size)
         rest = found - size
-        if rest and (pool.small or rest > _SMALL):
+        if rest and (rest > _SMALL or pool.small):
             pool.put(address + size, rest)
             found = size
         self.allocated += found
@@ -90,16 +97,19 @@ class CachingAllocator:
         """Take a block back, and merge it with its neighbours."""
         address, size, pool = block
         self.allocated -= size
-        following = pool.starts.get(address + size)
+        by_size, starts, ends = pool.by_size, pool.starts, pool.ends
+        end = address + size
+        following = starts.pop(end, None)
         if following is not None:
-            pool.drop(address + size, following)
-            size += following
-        before = pool.ends.get(address)
+            del by_size[bisect_left(by_size, following << _ADDRESS_BITS | end)]
+            end += following
+        before = ends.pop(address, None)
         if before is not None:
-            pool.drop(before, address - before)
-            size += address - before
+            del by_size[bisect_left(by_size, (address - before) << _ADDRESS_BITS | before)]
             address = before
-        pool.put(address, size)
+        size = end - address
+        starts[address], ends[end] = size, address
+        insort(by_size, size << _ADDRESS_BITS | address)
 
     def _segment(self, pool: Pool, size: int) -> tuple[int, int]:
         """Return a new segment; none touches another, so that blocks merge within one only."""

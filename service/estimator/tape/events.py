@@ -40,7 +40,6 @@ class LoggingTape(Tape):
         self._sizes: dict[Size, int] = {}
         self._kinds: list[int] = []
         self._order: list[int] = []
-        self._indices: dict[Storage, int] = {}
         self._gradients: list[int] = []
         self._shards: list[tuple[int, int]] = []
 
@@ -58,15 +57,15 @@ class LoggingTape(Tape):
         """Return a new storage with one reference, and note it; an empty one takes no memory."""
         storage = super().allocate(category, size)
         if storage.size != sizes.ZERO:
-            self._indices[storage] = self._note(storage.size)
+            storage.event = self._note(storage.size)
         return storage
 
     def release(self, *storages: Storage) -> None:
         """Drop a reference of each, and note the last one."""
         for storage in storages:
             storage.references -= 1
-            if storage.references == 0 and storage in self._indices:
-                self._order.append(~self._indices[storage])
+            if storage.references == 0 and storage.event is not None:
+                self._order.append(~storage.event)
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         """Run every one of the equal blocks; each has parameters of its own."""
@@ -79,14 +78,14 @@ class LoggingTape(Tape):
 
     def revive(self, _: int, storage: Storage) -> None:
         """Strike out the release of a storage that an outer name kept."""
-        if storage.references == 0 and storage in self._indices:
-            self._order.remove(~self._indices[storage])
+        if storage.references == 0 and storage.event is not None:
+            self._order.remove(~storage.event)
         storage.references += 1
 
     def keep_gradient(self, grad: Storage, _: Parameter) -> None:
         """Leave the storage where it is, as the parameter's gradient."""
-        if grad in self._indices:
-            self._gradients.append(self._indices[grad])
+        if grad.event is not None:
+            self._gradients.append(grad.event)
 
     def keep_gradient_shard(self, elements: int) -> None:
         """Allocate the rank's share of so many elements of gradients."""
@@ -96,8 +95,10 @@ class LoggingTape(Tape):
             self._gradients.append(index)
 
     def _note(self, size: Size) -> int:
-        index = len(self._kinds)
-        self._kinds.append(self._sizes.setdefault(size, len(self._sizes)))
+        index, kind = len(self._kinds), self._sizes.get(size)
+        if kind is None:
+            kind = self._sizes[size] = len(self._sizes)
+        self._kinds.append(kind)
         self._order.append(index)
         return index
 

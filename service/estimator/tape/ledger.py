@@ -38,15 +38,16 @@ class Section(StrEnum):
 
 
 class Storage:
-    """One block of memory with a reference count; ``size`` is in bytes."""
+    """One block of memory with a reference count; ``size`` is in bytes, ``event`` its place in a log where one is kept."""
 
-    __slots__ = ("category", "references", "size")
+    __slots__ = ("category", "event", "references", "size")
 
     def __init__(self, category: Category, size: Size) -> None:
         """Start with one reference."""
         self.category = category
         self.size = size
         self.references = 1
+        self.event: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
