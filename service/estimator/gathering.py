@@ -1,13 +1,25 @@
-"""What sharding and replication add on a rank: how units are gathered, and buckets that persist."""
+"""What sharding and replication add on a rank: how units are gathered, and communication buffers."""
 
-from service.estimator.architecture import Architecture
+from dataclasses import dataclass
+
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import Precision
-from service.estimator.states import Shards
+from service.estimator.states import PARAMETER_STAGE, Shards
 from service.estimator.tape.units import Gathering
 
 DEEPSPEED_BUCKET_ELEMENTS = 500_000_000
-"""DeepSpeed's default ``reduce_bucket_size`` (deepspeed/runtime/zero/config.py)."""
+"""DeepSpeed's default ``reduce_bucket_size`` (deepspeed 0.19 runtime/zero/config.py); one buffer of that size, model or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """Bytes of communication buffers: those that persist, and those that live from the start of backward to its end."""
+
+    resident: int = 0
+    backward: int = 0
+
+
+NO_BUCKETS = Buckets()
 
 
 def gathering(precision: Precision, layout: Layout) -> Gathering | None:
@@ -24,15 +36,15 @@ def gathering(precision: Precision, layout: Layout) -> Gathering | None:
     )
 
 
-def bucket_bytes(model: Architecture, layout: Layout, *, trained: int, grad_bytes: int) -> int:
-    """Return the persistent communication buffers: DDP's buckets are a second copy of all gradients.
+def buckets(layout: Layout, *, trained: int, grad_bytes: int) -> Buckets:
+    """Return the communication buffers: DDP's buckets are a second copy of all gradients.
 
-    (torch.nn.parallel.DistributedDataParallel, ``gradient_as_bucket_view=False``); DeepSpeed reduces in buckets of its own.
+    (torch.nn.parallel.DistributedDataParallel, ``gradient_as_bucket_view=False``.) DeepSpeed's stages 1 and 2 allocate one
+    contiguous bucket when backward begins (``setup_buckets``, ``overlap_comm`` off), stage 3 when it is made.
     """
-    if layout.shards == 1:
-        return 0
-    if layout.sharding is Sharding.DDP:
-        return trained * grad_bytes
     if layout.sharding is Sharding.DEEPSPEED and layout.zero_stage:
-        return min(trained, max(DEEPSPEED_BUCKET_ELEMENTS, model.parameter_counts().largest_block)) * grad_bytes
-    return 0
+        size = DEEPSPEED_BUCKET_ELEMENTS * grad_bytes
+        return Buckets(resident=size) if layout.zero_stage == PARAMETER_STAGE else Buckets(backward=size)
+    if layout.shards > 1 and layout.sharding is Sharding.DDP:
+        return Buckets(resident=trained * grad_bytes)
+    return NO_BUCKETS

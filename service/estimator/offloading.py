@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout, Sharding
 from service.estimator.modules.weights import Weight
-from service.estimator.states import GRADIENT_STAGE, TrainedParameters, TrainStates
+from service.estimator.states import GRADIENT_STAGE, SUB_GROUP_ELEMENTS, TrainedParameters, TrainStates
 from service.estimator.units import ceil_div
 from service.estimator.workload import OffloadTarget, TrainWorkload
 
 FP32_BYTES = 4
 SWAP_BUFFERS = 4
 """Pinned buffers of DeepSpeed's swapper (``offload_optimizer.buffer_count``, default 4)."""
-SUB_GROUP_ELEMENTS = 1_000_000_000
-"""Elements that ZeRO-3 steps, and swaps, at once (``sub_group_size``, default 1e9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

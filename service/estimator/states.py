@@ -18,6 +18,8 @@ from service.estimator.units import ceil_div
 from service.estimator.workload import Lora, Method, TrainWorkload
 
 OPTIMIZER_STAGE, GRADIENT_STAGE, PARAMETER_STAGE = 1, 2, 3
+SUB_GROUP_ELEMENTS = 1_000_000_000
+"""Elements that ZeRO-3 steps, and swaps, at once (``sub_group_size``, default 1e9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +184,7 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
     gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
     in_main_buffer = full and precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
+    casts = _partition_gradients(trained, layout, stepped) if full else 0
     states, temporaries, managed = _optimizer_bytes(trained, optimizer, layout, stepped)
     return TrainStates(
         weights=frozen_bytes + (trained_bytes if full else 0),
@@ -191,10 +194,28 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
         optimizer_states=states,
         gradients=0 if in_main_buffer else gradients,
         persistent_main_gradients=gradients if in_main_buffer else main_bytes * precision.main_grad_persistent,
-        step_main_gradients=main_bytes * (not precision.main_grad_persistent),
+        step_main_gradients=main_bytes * (not precision.main_grad_persistent) + casts,
         step_temporaries=0 if workload.optimizer_in_backward else temporaries,
         managed_states=managed,
     )
+
+
+def _partition_gradients(trained: TrainedParameters, layout: Layout, stepped: int) -> int:
+    """Return the gradients that DeepSpeed casts for its step: of a partition, in stage 3 of one sub-group at a time.
+
+    (deepspeed 0.19 ``stage_1_and_2.py``, ``flatten(averaged_gradients).to(fp32)``; ``stage3.py``, ``sub_group_size``.)
+    """
+    precision = trained.precision
+    master = precision.master_dtype
+    if master is None or precision.main_grad_dtype is not None or layout.sharding is not Sharding.DEEPSPEED:
+        return 0
+    return _elements_at_once(layout, stepped) * master.bytes_per_element * (layout.zero_stage > 0)
+
+
+def _elements_at_once(layout: Layout, stepped: int) -> int:
+    """Return how many elements of a rank are stepped in one call: DeepSpeed's stage 3 goes by sub-groups."""
+    by_group = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
+    return min(stepped, SUB_GROUP_ELEMENTS) if by_group else stepped
 
 
 def _optimizer_bytes(trained: TrainedParameters, optimizer: Optimizer, layout: Layout, stepped: int) -> tuple[int, int, int]:
@@ -202,7 +223,8 @@ def _optimizer_bytes(trained: TrainedParameters, optimizer: Optimizer, layout: L
     width = trained.optimizer_dtype.bytes_per_element
     counts = STEP_COUNT_BYTES * sum(count for _, count in trained.weights) if optimizer.step_counts_on_device else 0
     if optimizer.per_element_temporaries is not None and optimizer.num_states is not None:
-        return stepped * optimizer.num_states * width + counts, stepped * optimizer.per_element_temporaries * width, 0
+        at_once = _elements_at_once(layout, stepped)
+        return stepped * optimizer.num_states * width + counts, at_once * optimizer.per_element_temporaries * width, 0
     tensors = local_tensors(trained, layout, Shards.of(layout).optimizer)
     return optimizer.state_bytes(tensors, width) + counts, optimizer.step(tensors, width), _managed_bytes(optimizer, tensors)
 

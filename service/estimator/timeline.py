@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import itemgetter
 
 from service.estimator.adapters.base import base_of
 from service.estimator.architecture import Architecture
-from service.estimator.gathering import bucket_bytes, gathering
-from service.estimator.layout import Layout
+from service.estimator.gathering import buckets, gathering
+from service.estimator.layout import Layout, Sharding
 from service.estimator.library_versions import copies_logits, returns_fp32
 from service.estimator.losses import LossPass
 from service.estimator.moments import Moment, Parts
@@ -15,7 +14,7 @@ from service.estimator.offloading import offloaded
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.precision import Precision
-from service.estimator.states import Shards, TrainedParameters, TrainStates, train_states, trained_parameters
+from service.estimator.states import PARAMETER_STAGE, Shards, TrainedParameters, TrainStates, train_states, trained_parameters
 from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_length
 from service.estimator.tape import sizes
@@ -32,6 +31,7 @@ _INSTANTS = {
     "loss": (Section.LOSS_FORWARD, Section.LOSS_BACKWARD),
     "backward": (Section.BACKWARD,),
 }
+_BACKWARD = frozenset({Section.LOSS_BACKWARD, Section.BACKWARD})
 _PHASES = {
     "forward_pass": (Section.FORWARD, Section.LOSS_FORWARD),
     "backward_pass": (Section.LOSS_BACKWARD, Section.BACKWARD),
@@ -123,18 +123,19 @@ def train_timeline(
         host_bytes = host.total
     highs = record(model, training_pass(model, workload, layout))
     walk = _Walk(model, workload, layout, states, trained)
-    sections = {section: walk.highest(points) for section, points in highs.items()}
+    sections = {section: walk.highest(section, points) for section, points in highs.items()}
     moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]
     for name, members in _INSTANTS.items():
-        bytes_, point = max([sections[member] for member in members], key=itemgetter(0))
-        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=walk.parts(point) if in_parts else {}))
+        section = max(members, key=lambda member: sections[member][0])
+        bytes_, point = sections[section]
+        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=walk.parts(section, point) if in_parts else {}))
     step = walk.step()
     moments.append(Moment(name="optimizer_step", allocated_bytes=sum(step.values()), parts=step))
     phases = [(name, max([sections[member][0] for member in members])) for name, members in _PHASES.items()]
     return Timeline(
         moments=tuple(moments),
         phases=(*phases, ("optimizer_step", moments[-1].allocated_bytes)),
-        steady_bytes=states.resident + walk.buckets,
+        steady_bytes=states.resident + walk.buckets.resident + walk.persistent_gradients,
         states=states,
         trained=trained,
         host_bytes=host_bytes,
@@ -150,10 +151,12 @@ class _Walk:
         self.model, self.workload, self.layout, self.states = model, workload, layout, states
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
         self.grad_bytes, self.shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
-        self.buckets = bucket_bytes(model, layout, trained=trained.trained, grad_bytes=self.grad_bytes)
-        if workload.offload != _ON_THE_GPU and not states.gradients:
+        self.buckets = buckets(layout, trained=trained.trained, grad_bytes=self.grad_bytes)
+        keeps_buffer = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
+        self.persistent_gradients = states.gradients * keeps_buffer
+        if keeps_buffer or (workload.offload != _ON_THE_GPU and not states.gradients):
             self.grad_bytes = 0
-        accumulates = workload.gradient_accumulation_steps > 1
+        accumulates = workload.gradient_accumulation_steps > 1 or keeps_buffer
         self.standing_gradients = states.persistent_main_gradients + states.gradients * accumulates
         self.resident_bytes = sum(self.resident().values())
 
@@ -170,19 +173,22 @@ class _Walk:
             "master_weights": states.master_weights,
             "optimizer_states": states.optimizer_states,
             "gradients": self.standing_gradients,
-            "communication_buffers": self.buckets,
+            "communication_buffers": self.buckets.resident,
         }
 
-    def highest(self, points: tuple[Point, ...]) -> tuple[int, Point | None]:
+    def highest(self, section: Section, points: tuple[Point, ...]) -> tuple[int, Point | None]:
         """Return the bytes of a section's highest point, and the point; a section without one holds what is resident."""
+        held = self.resident_bytes + (self.buckets.backward if section in _BACKWARD else 0)
         if not points:
-            return self.resident_bytes, None
+            return held, None
         best = highest_of(points, self.values, gradient_bytes=self.grad_bytes, shards=self.shards.gradients)
-        return self.resident_bytes + sizes.evaluate(best.bytes, self.values) + self._gradients(best), best
+        return held + sizes.evaluate(best.bytes, self.values) + self._gradients(best), best
 
-    def parts(self, point: Point | None) -> Parts:
-        """Return what is alive at a point, by part."""
+    def parts(self, section: Section, point: Point | None) -> Parts:
+        """Return what is alive at a point of a section, by part."""
         parts = self.resident()
+        if section in _BACKWARD:
+            parts["communication_buffers"] += self.buckets.backward
         if point is not None:
             for name, bytes_ in point.parts_at(self.values).items():
                 parts[name] = parts.get(name, 0) + bytes_

@@ -38,7 +38,8 @@ def test_an_offloaded_optimizer_leaves_weights_alone(stage: int) -> None:
 
     assert here.host_bytes_per_node == 0
     assert away.host_bytes_per_node == pytest.approx(16 * _N, rel=1e-3)
-    assert here.steady_bytes - away.steady_bytes == pytest.approx((4 + 8) * _N / 4, rel=1e-3)
+    buffer = 2 if stage == 3 else 0  # stage 3 keeps the buffer of its gradient partition between steps
+    assert here.steady_bytes - away.steady_bytes == pytest.approx((4 + 8 + buffer) * _N / 4, rel=1e-3)
 
 
 def test_offloaded_parameters_leave_what_is_gathered() -> None:

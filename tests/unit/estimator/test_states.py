@@ -91,6 +91,15 @@ def test_persistent_main_gradients_are_spread_with_the_gradients() -> None:
     assert megatron.persistent_main_gradients == 4 * _N
 
 
+def test_deepspeed_casts_a_partition_of_gradients_for_its_step() -> None:
+    """18 bytes per parameter are alive at its step, one partition's in stage 2 (DeepSpeed's own estimate: 2P + 18P / N)."""
+    states = _states(a_training(), a_sharded_layout(8, stage=2))
+
+    assert states.step_main_gradients == 4 * _N // 8
+    assert states.resident + states.gradients + states.step_main_gradients - states.buffers == 2 * _N + 18 * _N // 8
+    assert _states(a_training(precision="bf16"), a_sharded_layout(8, stage=2)).step_main_gradients == 0
+
+
 @pytest.mark.parametrize(
     ("optimizer", "num_states", "temporaries", "counts"),
     [
