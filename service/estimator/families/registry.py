@@ -13,6 +13,7 @@ from service.estimator.spec import DecoderSpec
 
 _FAMILIES = {
     "bart": "bart",
+    "bamba": "bamba",
     "bert": "bert",
     "bloom": "bloom",
     "cohere": "cohere",
