@@ -1,5 +1,6 @@
 """From what a request says to the estimator's values: every default is named, nothing unknown is dropped."""
 
+import json
 from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -7,15 +8,18 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from service.api.schemas.workload import (
+    DraftModel,
     LayoutRequest,
     LoraRequest,
     OffloadRequest,
     PrecisionRequest,
     SelectiveRequest,
     ServeRequest,
+    SpeculativeRequest,
     TrainRequest,
     WorkloadRequest,
 )
+from service.catalog.models import load_config, resolve_model
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
@@ -32,6 +36,7 @@ from service.estimator.workload import (
     Offload,
     Quantization,
     ServeWorkload,
+    Speculative,
     TrainWorkload,
     Workload,
 )
@@ -160,7 +165,19 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
             raise InvalidInputError(message, field="workload.weight_dtype")
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
     values |= _as_said(request, _SERVE_AS_SAID)
+    values["speculative"] = _speculative(request.speculative)
     return ServeWorkload(num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values), assumptions
+
+
+def _speculative(request: SpeculativeRequest | UnsetType) -> Speculative | None:
+    if isinstance(request, UnsetType):
+        return None
+    if isinstance(request.draft, UnsetType):
+        return Speculative(num_tokens=request.num_tokens)
+    if isinstance(request.draft, DraftModel):
+        return Speculative(num_tokens=request.num_tokens, config=json.dumps(request.draft.hf_config, sort_keys=True))
+    entry = resolve_model(request.draft, field="workload.speculative.draft")
+    return Speculative(num_tokens=request.num_tokens, config=json.dumps(load_config(entry), sort_keys=True), name=entry.name)
 
 
 def _filled(request: object, defaults: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], list[str]]:

@@ -28,6 +28,7 @@ _NOT_IN_KEY = frozenset(
         "output_tokens",
         "max_model_len",
         "max_num_batched_tokens",
+        "max_num_sequences",
         "gpu_memory_fraction",
     },
 )

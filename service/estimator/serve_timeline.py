@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
@@ -27,10 +28,11 @@ from service.estimator.quantization.packing import packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import scheme_of, weight_bytes
 from service.estimator.result import Instant, Serving
+from service.estimator.speculative import draft_of, guessed_tokens
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, highest_of
-from service.estimator.workload import Attention, Cache, ServeWorkload
+from service.estimator.workload import Attention, Cache, Quantization, ServeWorkload
 
 Recorder = Callable[[Architecture, ServingPass], Highs]
 
@@ -53,8 +55,14 @@ class Host:
     corrections: Corrections | None = None
 
 
+Explainer = Callable[[Architecture, ServeWorkload, Host, Recorder], Draft]
+
+
 def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Recorder) -> Draft:
     """Return the answer of one replica, with what was measured added to its instants."""
+    if not model.shifts_labels:
+        encoding: Explainer = import_module("service.estimator.encoder_serving").explain_encoding
+        return encoding(model, workload, host, record)
     workload = beamed(workload)
     release, scheme = release_of(workload.engine_version), scheme_of(workload.quantization, model)
     highs = record(model, serving_pass(model, workload, release, scheme, ranks=host.layout.tensor_parallel))
@@ -71,6 +79,12 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
     parts = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
     if workload.output_tokens:
         parts["decode"] = decode | {"weights": weights}
+    beside = drafting(workload, release)
+    for of in parts.values():
+        for name, size in beside.items():
+            of[name] = of.get(name, 0) + (size if name == "weights" or of is not parts["load"] else 0)
+    weights += beside["weights"]
+    cache += beside["kv_cache"]
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
     moments = [
         corrected(Moment(name=name, allocated_bytes=sum(of.values()), parts=of), host.corrections, tokens)
@@ -96,6 +110,20 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
             budget_bytes=host.device.usable_bytes,
         ),
     )
+
+
+def drafting(workload: ServeWorkload, release: Release) -> dict[str, int]:
+    """Return what a draft model holds beside the target: its weights, its cache, and logits of the tokens that are verified."""
+    draft = draft_of(workload)
+    if draft is None:
+        return {"weights": 0, "kv_cache": 0}
+    plain = replace(workload, quantization=Quantization.NONE)
+    verified = workload.num_sequences * guessed_tokens(workload) * draft.vocab_size * workload.weight_dtype.bytes_per_element
+    return {
+        "weights": stored_weights(draft, plain, release, draft.quantization),
+        "kv_cache": held_bytes(draft, plain),
+        "logits": verified,
+    }
 
 
 def beamed(workload: ServeWorkload) -> ServeWorkload:

@@ -197,6 +197,22 @@ class TrainWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speculative:
+    """Tokens that are guessed ahead and verified at once (arXiv:2211.17192), by a draft model or from the prompt's n-grams.
+
+    ``config`` is the draft's config.json as text, None for n-grams; ``name`` is what the catalogue calls it.
+    """
+
+    num_tokens: int
+    config: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a number of tokens below one."""
+        _at_least_one("workload.speculative.num_tokens", self.num_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeWorkload:
     """One serving replica: ``num_sequences`` at once, each of ``prompt_tokens`` + ``output_tokens``."""
 
@@ -215,6 +231,7 @@ class ServeWorkload:
     """Sequences that the engine schedules at once at most; None is its own default, or ``num_sequences`` where that is more."""
     gpu_memory_fraction: float | None = None
     enforce_eager: bool = False
+    speculative: Speculative | None = None
     attention: Attention = Attention.SDPA
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT

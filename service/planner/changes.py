@@ -1,5 +1,6 @@
 """What differs between two configurations, in the words of the HTTP contract."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
@@ -7,7 +8,7 @@ from typing import TypeVar
 
 from service.estimator.layout import Layout
 from service.estimator.precision import Precision
-from service.estimator.workload import Lora, Workload
+from service.estimator.workload import Lora, Speculative, Workload
 
 Config = TypeVar("Config", Workload, Layout)
 
@@ -35,5 +36,8 @@ def in_words(value: object) -> object:
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)
             return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value, "variant": value.variant}
+        case Speculative():
+            draft = value.name or (value.config and {"hf_config": json.loads(value.config)})
+            return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {})
         case _:
             return value

@@ -97,6 +97,8 @@ def _serving_obstacles(workload: ServeWorkload) -> Iterator[Obstacle]:
     if workload.engine_version is not None:
         message = f"a cpu probe runs the version that its worker has installed, not {workload.engine_version}: leave it out"
         yield Obstacle(field="workload.engine_version", message=message)
+    if workload.speculative is not None:
+        yield Obstacle(field="workload.speculative", message="a cpu probe runs one model, without tokens guessed ahead")
     yield from _dtype_obstacles("workload.weight_dtype", workload.weight_dtype)
     weights, cache = workload.weight_dtype, workload.kv_cache_dtype
     if cache is not weights:

@@ -4,7 +4,20 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.schemas.fields import Batch, Count, Degree, Fraction, Memory, ModuleName, Strict, Tokens, Version, Word
+from service.api.schemas.fields import (
+    Batch,
+    Count,
+    Degree,
+    Fraction,
+    JsonObject,
+    Memory,
+    ModelName,
+    ModuleName,
+    Strict,
+    Tokens,
+    Version,
+    Word,
+)
 from service.estimator.dtypes import DType
 from service.estimator.layout import Sharding
 from service.estimator.workload import (
@@ -83,6 +96,12 @@ class PeftRequest(Strict, frozen=True, kw_only=True):
     type: Annotated[Word, Meta(description="PEFT's name of the method.", examples=["ia3"])]
 
 
+class DraftModel(Strict, frozen=True, kw_only=True):
+    """A draft model that the catalogue lacks."""
+
+    hf_config: Annotated[JsonObject, Meta(description="A Hugging Face config.json.")]
+
+
 class SelectiveRequest(Strict, frozen=True, kw_only=True):
     """Recompute every n-th layer."""
 
@@ -142,6 +161,16 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     ] = UNSET
 
 
+class SpeculativeRequest(Strict, frozen=True, kw_only=True):
+    """Speculative decoding (arXiv:2211.17192)."""
+
+    num_tokens: Annotated[int, Meta(ge=1, le=1024, description="Tokens that are guessed at once.")]
+    draft: Annotated[
+        ModelName | DraftModel | UnsetType,
+        Meta(description="The draft model: a name of the catalogue, or its config; without one, n-grams of the prompt."),
+    ] = UNSET
+
+
 class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=True):
     """One serving replica."""
 
@@ -166,6 +195,7 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
         UNSET
     )
     enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
+    speculative: Annotated[SpeculativeRequest | UnsetType, Meta(description="Tokens guessed ahead.")] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
     cache: Annotated[Cache | UnsetType, Meta(description="How keys and values are stored.")] = UNSET
     allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET

@@ -8,6 +8,7 @@ from service.estimator.engines.pooled import Filled, Part, exact
 from service.estimator.engines.ranks import Rank
 from service.estimator.layout import Layout
 from service.estimator.result import Stage
+from service.estimator.speculative import guessed_tokens
 from service.estimator.workload import ServeWorkload
 
 _TOWER = ("the engine profiles the model's vision tower as well, with a cache of its outputs: neither is counted",)
@@ -37,7 +38,7 @@ def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, t
     """Return the rank whose pool has the fewest blocks: every rank then has as many."""
     decisive = min(holders, key=lambda holder: holder.pool.num_blocks)
     pool, model = decisive.pool, decisive.rank.model
-    tokens = workload.prompt_tokens + workload.output_tokens
+    tokens = workload.prompt_tokens + workload.output_tokens + guessed_tokens(workload)
     states = workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
     return Filled(
         num_gpus=layout.num_gpus,

@@ -14,6 +14,7 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.kv_cache import window_of
 from service.estimator.layout import Layout
 from service.estimator.result import Basis, Detail, Estimate, Serving
+from service.estimator.speculative import draft_of, guessed_tokens
 from service.estimator.support.words import only
 from service.estimator.units import MIB, ceil_div
 from service.estimator.workload import Attention, ServeWorkload
@@ -33,6 +34,12 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     tensors = file_bytes(model, workload.quantization, workload.weight_dtype)
     cache, graph = cache_bytes(model, workload), graph_bytes(model, workload)
     weights = tensors.layers + tensors.head
+    draft = draft_of(workload)
+    if draft is not None:
+        beside = file_bytes(draft, workload.quantization, workload.weight_dtype)
+        weights += beside.layers + beside.head
+        cache += cache_bytes(draft, workload)
+        graph += graph_bytes(draft, workload)
     parts = (
         exact(
             "weights", weights, _weights(workload, tensors), "llama.cpp, src/llama-quant.cpp; the token table stays on the host"
@@ -64,7 +71,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
 
 def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
     """Return the bytes of the cells of all sequences, in 16 bits; layers with a window have fewer."""
-    whole = ceil_div(workload.num_sequences * _length(workload), _CELLS) * _CELLS
+    whole = ceil_div(workload.num_sequences * (_length(workload) + guessed_tokens(workload)), _CELLS) * _CELLS
     total = 0
     for block, count in model.blocks:
         window = window_of(block)

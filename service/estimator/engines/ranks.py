@@ -10,7 +10,7 @@ from functools import lru_cache
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.engines.unsplit import rounding_bytes
-from service.estimator.errors import InvalidInputError
+from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.kv_cache import window_of
 from service.estimator.layout import Layout
 from service.estimator.modules.weights import Weight
@@ -67,6 +67,18 @@ def ranks_of(
     """Return one rank of each pipeline stage; ``multiple`` is what the vocabulary is padded to."""
     degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel)
     return _ranks(_Question(model.spec, scheme, dtype, degrees, multiple, model))
+
+
+def drafted(ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout, dtype: DType) -> tuple[Rank, ...]:
+    """Return the ranks with a draft model beside the target: its weights, split alike, and its layers' caches."""
+    if draft is None:
+        return ranks
+    if layout.pipeline_parallel > 1:
+        raise NotModelledError("a draft model beside a pipeline", field="layout.pipeline_parallel", modelled=["1"])
+    (beside,) = ranks_of(draft, layout, scheme=draft.quantization, dtype=dtype)
+    (rank,) = ranks
+    weights, tables = rank.weight_bytes + beside.weight_bytes, rank.table_bytes + beside.table_bytes
+    return (replace(rank, weight_bytes=weights, table_bytes=tables, caches=(*rank.caches, *beside.caches)),)
 
 
 @lru_cache(128)

@@ -13,13 +13,14 @@ from service.estimator.engines.filling import Holder, Terms, filled
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
 from service.estimator.engines.profile import widest_layer
-from service.estimator.engines.ranks import Rank, ranks_of
+from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
 from service.estimator.errors import NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Basis, Detail, Estimate
+from service.estimator.speculative import draft_of
 from service.estimator.units import GIB, MIB
 from service.estimator.workload import ServeWorkload
 
@@ -54,7 +55,8 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         raise NotModelledError(what, field="workload.max_num_sequences", modelled=["requests without max_num_sequences"])
     settings = _settings(model, workload, layout, device)
     scheme = scheme_of(workload.quantization, model)
-    ranks = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = [_holder(rank, workload, settings, device) for rank in ranks]
     terms = Terms(
         source=_SOURCE, budget_bytes=int(settings.free_bytes * settings.fraction), max_model_len=settings.max_model_len

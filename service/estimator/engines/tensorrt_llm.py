@@ -11,12 +11,13 @@ from service.estimator.engines.filling import Holder, Terms, filled
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
 from service.estimator.engines.profile import widest_layer
-from service.estimator.engines.ranks import Rank, ranks_of
+from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
 from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Basis, Detail, Estimate
+from service.estimator.speculative import draft_of
 from service.estimator.units import GIB, MIB
 from service.estimator.workload import ServeWorkload
 
@@ -37,7 +38,8 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     check_engine(model, workload, layout)
     version_of(workload.engine_version, engine="tensorrt_llm", oldest=OLDEST, newest=NEWEST)
     scheme = scheme_of(workload.quantization, model)
-    ranks = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = [_holder(rank, workload, layout, device) for rank in ranks]
     fraction = FRACTION_OF_FREE if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
     fixed = max(holder.fixed_bytes for holder in holders)

@@ -14,7 +14,7 @@ from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.outside_vllm import context, graphs, non_torch
 from service.estimator.engines.pooled import exact, filled_estimate
 from service.estimator.engines.profile import Batch, profile
-from service.estimator.engines.ranks import Rank, ranks_of
+from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.vllm_release import (
     BLOCK_TOKENS,
     FRACTION_PER_MILLE,
@@ -25,6 +25,7 @@ from service.estimator.engines.vllm_release import (
 from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Detail, Estimate
+from service.estimator.speculative import draft_of
 from service.estimator.units import format_bytes, format_count
 from service.estimator.workload import ServeWorkload
 
@@ -48,7 +49,8 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     check_engine(model, workload, layout)
     settings = _settings(model, workload, device)
     scheme = scheme_of(workload.quantization, model)
-    ranks = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = [_holder(rank, workload, layout, settings, device) for rank in ranks]
     terms = Terms(
         source="vLLM, v1/core/kv_cache_utils.py", budget_bytes=settings.budget_bytes, max_model_len=settings.max_model_len
@@ -113,5 +115,6 @@ def weights_formula(rank: Rank, workload: ServeWorkload) -> str:
     """Return how a rank's weights are counted, in numbers."""
     word = workload.quantization.value
     tables, total = format_bytes(rank.table_bytes), format_count(rank.model.parameter_counts().total)
+    draft = "" if draft_of(workload) is None else "; and those of the draft model"
     named = workload.weight_dtype.value if word == "none" else word
-    return f"{total} params of a rank's share, {named}, and {tables} of rotary tables"
+    return f"{total} params of a rank's share, {named}, and {tables} of rotary tables{draft}"

@@ -24,7 +24,7 @@ def translators() -> dict[str, Translate]:
     here = Path(__file__).parent
     names = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
     modules = {name: import_module(f"tests.accuracy.published.translate.{name}") for name in names}
-    return {name: module.translate for name, module in modules.items() if hasattr(module, "translate")}
+    return {getattr(one, "FAMILY", name): one.translate for name, one in modules.items() if hasattr(one, "translate")}
 
 
 def translate_all(rows: list[Row], translate: Translate) -> tuple[list[dict[str, Any]], Counter[str]]:

@@ -6,6 +6,8 @@ from typing import Any
 from tests.accuracy.published.rows import Untranslatable
 from tests.accuracy.published.translate._generating import INT8, NF4, case
 
+FAMILY = "misc_docs"
+"""Name of the file that holds the collected figures."""
 _NOVEMBER_2023 = "4.35.0"
 """The newest release when DeepSeek LLM was published; its attention was eager unless another was asked for."""
 _SCHEMES = {"bitsandbytes int8": INT8, "bitsandbytes 4-bit": NF4}
