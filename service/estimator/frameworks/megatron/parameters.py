@@ -30,7 +30,7 @@ def stage_parameters(shape: Shape, layers: StageLayers) -> StageParameters:
     if shape.experts is not None and layers.sparse:
         owned = shape.experts
         router = shape.hidden * owned.num_experts
-        shared = _mlp(shape, owned.shared_inner) if owned.shared_inner else 0
+        shared = _mlp(shape, owned.shared_inner) + shape.hidden * owned.shared_gate if owned.shared_inner else 0
         dense += layers.sparse * (router + shared)
         experts = layers.sparse * owned.local_experts * _mlp(shape, owned.inner)
     table = shape.vocabulary * shape.hidden
@@ -56,7 +56,7 @@ def _attention(shape: Shape) -> int:
     if shape.latent is not None:
         return _latent_attention(shape)
     fused = shape.query + 2 * shape.key
-    bias = fused + shape.hidden if shape.attention_bias else 0
+    bias = fused * shape.attention_bias + shape.hidden * shape.output_bias
     norms = 2 * shape.head_dim * (2 if shape.layer_norm else 1) if shape.query_key_norm else 0
     return shape.hidden * (fused + shape.query) + bias + norms
 

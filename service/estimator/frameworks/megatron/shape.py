@@ -12,6 +12,8 @@ from service.estimator.workload import Attention, Checkpointing, Loss, TrainWork
 VOCABULARY_MULTIPLE = 128
 """Rows of the embedding are padded to a multiple of this per tensor-parallel rank (``--make-vocab-size-divisible-by``)."""
 
+SHARED_GATE = "shared_expert_gate"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertShape:
@@ -22,6 +24,8 @@ class ExpertShape:
     top_k: int
     inner: int
     shared_inner: int
+    shared_gate: bool
+    """Whether the shared expert's output is scaled by a gate of its own (``--moe-shared-expert-gate``)."""
     copies: int
 
 
@@ -48,6 +52,8 @@ class Shape:
     gated: bool
     bias: bool
     attention_bias: bool
+    """Whether query, key and value have biases (``--add-qkv-bias``)."""
+    output_bias: bool
     layer_norm: bool
     query_key_norm: bool
     head_dim: int
@@ -111,6 +117,7 @@ def shape_of(model: Architecture, layout: Layout) -> Shape:
         gated=spec.gated,
         bias=spec.mlp_bias,
         attention_bias=spec.attention_bias,
+        output_bias=spec.attention_output_bias,
         layer_norm=spec.norm.startswith("layer"),
         query_key_norm=spec.query_key_norm,
         head_dim=spec.head_dim,
@@ -148,6 +155,7 @@ def _experts(model: Architecture, layout: Layout) -> ExpertShape | None:
         top_k=spec.num_experts_per_token,
         inner=spec.expert_intermediate_size // expert_ranks(layout),
         shared_inner=spec.shared_intermediate_size // layout.tensor_parallel,
+        shared_gate=any(layer.target == SHARED_GATE for block, _ in model.blocks for layer in block.linears()),
         copies=expert_ranks(layout),
     )
 

@@ -12,7 +12,7 @@ from service.estimator.support.model_limits import check_sequence
 from service.estimator.support.words import only
 from service.estimator.workload import Attention, Loss, Method, Offload, TrainWorkload
 
-_FAMILIES = frozenset(
+FAMILIES = frozenset(
     {
         "deepseek_v2",
         "deepseek_v3",
@@ -21,10 +21,13 @@ _FAMILIES = frozenset(
         "mistral",
         "mixtral",
         "nemotron",
+        "phi3",
         "qwen2",
         "qwen2_moe",
         "qwen3",
         "qwen3_moe",
+        "smollm3",
+        "starcoder2",
     }
 )
 """Decoders that Megatron Core's GPT model builds from its arguments alone."""
@@ -49,9 +52,9 @@ _AT_REST: dict[str, object] = {
 
 def check_megatron(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a job that has no answer or cannot run."""
-    if model.family not in _FAMILIES:
+    if model.family not in FAMILIES:
         what = f"{model.family} in framework megatron"
-        raise NotModelledError(what, field="model", modelled=sorted(_FAMILIES))
+        raise NotModelledError(what, field="model", modelled=sorted(FAMILIES))
     only(workload.method, "workload.method", (Method.FULL,))
     only(workload.loss, "workload.loss", (Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY))
     only(workload.optimizer, "workload.optimizer", tuple(STATES))

@@ -2,8 +2,12 @@
 
 import pytest
 
+from service.catalog.models import load_architecture, resolve_model, supported_names
 from service.estimator.errors import InvalidInputError
-from service.estimator.frameworks.megatron.stages import chunks_of, in_flight
+from service.estimator.frameworks.megatron.parameters import stage_parameters
+from service.estimator.frameworks.megatron.shape import shape_of
+from service.estimator.frameworks.megatron.stages import chunks_of, in_flight, joined
+from service.estimator.frameworks.megatron.support import FAMILIES
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 
@@ -46,6 +50,20 @@ def test_the_worst_stage_decides() -> None:
     assert answer.worst_pipeline_stage == 0
     assert answer.allocated_bytes == peaks[0] == max(peaks)
     assert len(peaks) == 4
+
+
+def test_every_catalogue_model_is_counted_as_its_own_tree_does() -> None:
+    """One rank holds what the model has, and the rows that pad its vocabulary."""
+    layout, wrong = a_megatron_layout(), []
+    for name in supported_names():
+        model = load_architecture(resolve_model(name))
+        if model.family in FAMILIES:
+            shape = shape_of(model, layout)
+            held = stage_parameters(shape, joined(chunks_of(model, layout, 0))).total
+            padding = (shape.vocabulary - model.vocab_size) * model.spec.hidden_size * (1 if model.tied else 2)
+            wrong += [name] * (held - padding != model.counts.total)
+
+    assert wrong == []
 
 
 def test_a_pipeline_without_micro_batches_is_warned_of() -> None:
