@@ -8,7 +8,10 @@ from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.tape import sizes
-from service.estimator.workload import Engine, ServeWorkload
+from service.estimator.workload import Cache, Engine, ServeWorkload
+
+CONCATENATED = 3
+"""A dynamic cache is read and written anew for each token, and read by attention (transformers, ``DynamicLayer.update``)."""
 
 
 def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that describes it
@@ -60,7 +63,8 @@ def _decode(
     """Return the seconds of one step on one rank: the weights that a batch touches and the cache, or the products."""
     counts = model.parameter_counts()
     touched = min(1.0, counts.active / counts.total * workload.num_sequences) if counts.active < counts.total else 1.0
-    read = (weight_bytes * touched + cache_bytes) / machine.memory
+    grows = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
+    read = (weight_bytes * touched + cache_bytes * (CONCATENATED if grows else 1)) / machine.memory
     flops = workload.num_sequences * FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
     products = flops / (machine.flops * machine.rates.products)
     return (
