@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 from service.estimator.adapters.frozen import frozen_linear
 from service.estimator.adapters.low_rank import low_rank
+from service.estimator.adapters.parameters import adapter_elements
 from service.estimator.adapters.site import Site
 from service.estimator.adapters.stacks import Stacks, adapter_factors
 from service.estimator.dtypes import DType
 from service.estimator.images import Images
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.parallel.collectives import shared_linear
-from service.estimator.quantization.layers import quantises
+from service.estimator.quantization.layers import packed_away, quantises
 from service.estimator.quantization.scheme import Scheme
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
@@ -188,7 +190,9 @@ class Recording:
             result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
         if site is None or self.lora is None or not adapted:
             return result
-        return low_rank(site, x, result, rank=self.lora.rank, dtype=self.lora.dtype)
+        adapt = low_rank if self.lora.variant != "dora" else import_module("service.estimator.adapters.dora").dora
+        adapted_result: Value = adapt(site, x, result, rank=self.lora.rank, dtype=self.lora.dtype)
+        return adapted_result
 
     def _site(self, layer: Linear, scope: str, *, packed: bool) -> Site:
         """Return what adapters and quantised weights need to know about a layer in this pass."""
@@ -199,13 +203,17 @@ class Recording:
             parameter=lambda name, numel, dtype: self.adapter(f"{scope}{layer.name}.{name}", numel, dtype),
             scheme=self.scheme if packed else None,
             compute=self.compute,
+            weight_dtype=self.dtype,
         )
 
     def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear]) -> tuple[int, int]:
-        """Return the elements of a block with its adapters, and those of them that are trained."""
+        """Return the elements of a block with its adapters, packed ones in the room they take, and those that are trained."""
         weights = tuple(weights)
         base = sum(weight.numel for weight in weights)
-        adapters = sum(layer.adapter_parameters(self.lora.rank) for layer in linears if self.adapts(layer)) if self.lora else 0
+        linears = tuple(linears)
+        if self.scheme is not None:
+            base -= sum(packed_away(layer, self.scheme, self.compute) for layer in linears)
+        adapters = sum(adapter_elements(layer, self.lora) for layer in linears if self.adapts(layer)) if self.lora else 0
         adapters += sum(factor.numel for factor in adapter_factors(self.stacks, weights))
         trained = sum(weight.numel for weight in weights if self.trains(weight)) if self.frozen else base
         return base + adapters, trained if self.trains_all else adapters

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.adapters.base import base_bytes
+from service.estimator.adapters.parameters import factors_of
 from service.estimator.adapters.stacks import adapter_factors, stacks_of
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
@@ -147,8 +148,8 @@ def adapter_weights(model: Architecture, lora: Lora) -> Iterator[tuple[Weight, i
             yield factor, count
     for layer, count in (*inner, *((layer, 1) for layer in model.outer_linears)):
         if layer.target not in words and (lora.targets is None or layer.target in lora.targets):
-            yield Weight(f"{layer.name}.lora_A", "adapter", (lora.rank, layer.in_features)), count
-            yield Weight(f"{layer.name}.lora_B", "adapter", (layer.out_features, lora.rank)), count
+            for weight in factors_of(layer, lora):
+                yield weight, count
 
 
 def local_elements(trained: TrainedParameters, layout: Layout, shards: int) -> int:

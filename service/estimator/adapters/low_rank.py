@@ -21,7 +21,7 @@ def low_rank(site: Site, x: Value, result: Value, *, rank: int, dtype: DType) ->
     if site.packed_as(Packing.INT8_ROWS):
         return _cast_first(site, x, result, rank=rank, dtype=dtype)
     tape = site.tape
-    source = cast(tape, x, dtype)
+    source = cast_before(site, x, dtype)
     scaled = _scaled(site, source, rank=rank, dtype=dtype)
     summed = add(tape, result, scaled)
     wanted = result.dtype
@@ -33,7 +33,7 @@ def low_rank(site: Site, x: Value, result: Value, *, rank: int, dtype: DType) ->
 
 def _cast_first(site: Site, x: Value, result: Value, *, rank: int, dtype: DType) -> Value:
     tape = site.tape
-    source = tape.alias(x) if tape.autocast is not None else cast(tape, x, dtype)
+    source = cast_before(site, x, dtype)
     scaled = _scaled(site, source, rank=rank, dtype=dtype)
     output = tape.alias(scaled) if tape.autocast is not None else cast(tape, scaled, result.dtype)
     tape.free(scaled)
@@ -42,11 +42,21 @@ def _cast_first(site: Site, x: Value, result: Value, *, rank: int, dtype: DType)
     return adapted
 
 
+def cast_before(site: Site, x: Value, dtype: DType) -> Value:
+    """Return the layer's input as the adapter reads it: bitsandbytes' wrappers leave the cast to autocast where it is on."""
+    leaves = site.packed_as(Packing.BLOCKS_4BIT) or site.packed_as(Packing.INT8_ROWS)
+    return site.tape.alias(x) if leaves and site.tape.autocast is not None else cast(site.tape, x, dtype)
+
+
 def _scaled(site: Site, source: Value, *, rank: int, dtype: DType) -> Value:
     """Return ``B(A(source)) * scaling``."""
+    return chain(site.tape, raw(site, source, rank=rank, dtype=dtype), multiply_scalar)
+
+
+def raw(site: Site, source: Value, *, rank: int, dtype: DType) -> Value:
+    """Return ``B(A(source))``."""
     tape, layer = site.tape, site.layer
     down = site.parameter("lora_A", rank * layer.in_features, dtype)
     up = site.parameter("lora_B", rank * layer.out_features, dtype)
     low = linear(tape, source, down, site.tokens(rank))
-    high = chain(tape, low, lambda t, value: linear(t, value, up, site.outs))
-    return chain(tape, high, multiply_scalar)
+    return chain(tape, low, lambda t, value: linear(t, value, up, site.outs))

@@ -24,6 +24,8 @@ class Site:
     parameter: Callable[[str, int, DType], Parameter]
     scheme: Scheme | None = None
     compute: DType = DType.BF16
+    weight_dtype: DType = DType.BF16
+    """That of a weight that is not quantised."""
 
     @property
     def ins(self) -> Size:

@@ -1,8 +1,10 @@
 """Which adapters have a term."""
 
+from service.estimator.adapters.base import base_of
 from service.estimator.adapters.stacks import MERGED
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.quantization.scheme import Packing
 from service.estimator.support.bases import check_base
 from service.estimator.workload import TrainWorkload
 
@@ -16,10 +18,7 @@ def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
     lora = workload.lora
     if lora is None:
         return
-    if lora.variant not in {"lora", "rslora"}:
-        raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=["lora", "rslora"])
-    if model.recurrent:
-        raise NotModelledError("adapters on state-space mixers", field="workload.lora", modelled=["method: full"])
+    _check_variant(model, workload)
     known = {layer.target for block, _ in model.blocks for layer in block.linears()}
     known |= {layer.target for layer in model.outer_linears}
     known |= MERGED[model.family].words if model.family in MERGED else frozenset()
@@ -46,3 +45,19 @@ def _check_incompatible(family: str, targets: tuple[str, ...] | None, known: set
     if 0 < len(named) < len(fused):
         message = f"{named[0]} is one parameter with the other of {' and '.join(fused)}; name both or none"
         raise InvalidInputError(message, field=field)
+
+
+def _check_variant(model: Architecture, workload: TrainWorkload) -> None:
+    """Raise for a variant without a term, or on weights whose wrapper PEFT refuses it for (``GPTQLoraLinear``)."""
+    lora = workload.lora
+    if lora is None or lora.variant in {"lora", "rslora"}:
+        return
+    if lora.variant != "dora":
+        modelled = ["lora", "rslora", "dora"]
+        raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=modelled)
+    scheme = base_of(model, workload).scheme
+    if scheme is not None and scheme.packing is not Packing.BLOCKS_4BIT:
+        what = f"DoRA on weights packed as {scheme.packing.value}"
+        raise NotModelledError(
+            what, field="workload.lora.variant", modelled=["DoRA on nf4 and on weights that are not quantised"]
+        )

@@ -156,7 +156,6 @@ def test_bad_queries_say_what_would_be_right(client: TestClient[Any], changes: d
         ({"num_sequences": "4"}, "num_sequences"),
         ({"sequence_length": "0"}, "sequence_length"),
         ({"gpu": None, "memory_bytes": "80GB"}, "memory_bytes"),
-        ({"method": "lora", "lora_variant": "dora"}, "lora_variant"),
         ({"tensor_parallel": "3"}, "tensor_parallel"),
         ({"data_parallel": "16", "max_gpus": "8"}, "max_gpus"),
         ({"model": "lama-2-7b"}, "model"),

@@ -49,7 +49,6 @@ def _refusal(
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
         ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),
         ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload.optimizer", "sharding deepspeed"),
-        ({"method": Method.LORA, "lora": Lora(variant="dora")}, "workload.lora.variant", "lora, rslora"),
     ],
 )
 def test_training_without_a_term_is_refused(changes: dict[str, Any], field: str, modelled: str) -> None:

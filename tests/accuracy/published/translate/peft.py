@@ -1,7 +1,7 @@
 """PEFT's own benchmark (Llama-3.2-3B on MetaMathQA) and its documentation's runs of Llama-2-70B.
 
-The benchmark pads each batch to its longest sample, 768 tokens at most: its highest reading comes from such a batch. Its loop
-holds the outputs during backward. Methods that the contract has no word for, or no term, are refused when they are asked.
+The benchmark pads each batch to its longest sample, 768 tokens at most, and nobody states how long the longest batch was:
+only full fine-tuning, whose peak is the optimizer's, does not depend on it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,24 +10,21 @@ from typing import Any
 from tests.accuracy.published.rows import Untranslatable
 from tests.accuracy.published.translate._training import adapters, autocast, case
 
-_PLAIN_LORA = {"peft_lora-rank32-lorafa", "peft_lora-rank14-target-mlp-bdlora", "peft_lora-rank32-mica"}
-"""Runs of LoRA with an optimizer or a variant of its own."""
-
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the run as a question."""
     if row["id"].startswith("peft_70b"):
         yield _documented(row)
         return
-    if row["id"] in _PLAIN_LORA:
-        message = "a variant of LoRA that the contract has no word for"
-        raise Untranslatable(message)
     if row["task"] not in {"lora", "peft_other", "full_finetune"} or row["outcome"] != "ok":
         message = "sequence length and batch are not stated"
         raise Untranslatable(message)
+    if row["task"] != "full_finetune":
+        message = "the longest batch, which sets the peak, is not stated: at most 768 tokens"
+        raise Untranslatable(message)
     batch = row["batch"]
     workload = {
-        **_method(row),
+        "method": "full",
         "precision": "bf16",
         "optimizer": "adamw",
         "micro_batch_size": batch["micro_batch"],
@@ -36,15 +33,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "padding_mask": True,
         "keeps_logits": True,
     }
-    yield case(row, workload, {}, scores_as="adapters" if row["task"] != "full_finetune" else "training")
-
-
-def _method(row: Mapping[str, Any]) -> dict[str, Any]:
-    if row["task"] == "full_finetune":
-        return {"method": "full"}
-    if row["lora"]["method"] == "LORA":
-        return {"method": "lora", "lora": adapters(row)}
-    return {"method": "peft", "peft": {"type": row["lora"]["method"].lower()}}
+    yield case(row, workload, {}, scores_as="training")
 
 
 def _documented(row: Mapping[str, Any]) -> dict[str, Any]:
