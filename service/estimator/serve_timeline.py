@@ -76,7 +76,10 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         decode[Category.RECURRENT_STATE.value] = states
     if release.keeps_old_cache and workload.cache is Cache.DYNAMIC:
         decode["kv_cache"] += cache
-    parts = {"load": {"weights": weights}, "prefill": prefill | {"weights": weights}}
+    merging = 0
+    if scheme is not None and release.fuses(scheme, workload.cache) and release.frees_merged:
+        merging = merged_projections(model, scheme, workload.weight_dtype)
+    parts = {"load": {"weights": weights, "temporaries": merging}, "prefill": prefill | {"weights": weights}}
     if workload.output_tokens:
         parts["decode"] = decode | {"weights": weights}
     beside = drafting(workload, release)
@@ -138,7 +141,8 @@ def stored_weights(model: Architecture, workload: ServeWorkload, release: Releas
     dtype = workload.weight_dtype
     weights = model.weight_bytes(dtype) if scheme is None else weight_bytes(model, scheme, dtype).total
     if scheme is not None and release.fuses(scheme, workload.cache):
-        return weights + model.buffer_bytes_in(dtype) + merged_projections(model, scheme, dtype)
+        kept = 0 if release.frees_merged else merged_projections(model, scheme, dtype)
+        return weights + model.buffer_bytes_in(dtype) + kept
     return weights + model.buffer_bytes_in(dtype) + release.table_bytes(model, dtype) + _dequantising_buffer(model, scheme)
 
 

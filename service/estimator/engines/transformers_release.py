@@ -17,6 +17,8 @@ _LLAMA_TABLES = Version(4, 39)
 _CACHE_OBJECTS = Version(4, 36)
 """Before ``DynamicCache``, the caller held the tuple of all old tensors while the new ones were made."""
 _WITHOUT_FUSED_AWQ = Version(5, 0)
+_FREES_MERGED = Version(4, 35)
+"""AutoAWQ 0.1.6, of that month, drops the projections that it merged; the releases before kept them beside the merged one."""
 _TABLELESS = frozenset({"llama", "gemma", "gemma2"})
 
 
@@ -40,6 +42,11 @@ class Release:
         """Whether AWQ runs on fused modules, which have a cache made at the start (``AwqConfig.do_fuse``, AutoAWQ)."""
         awq = scheme is not None and scheme.packing is Packing.AWQ
         return awq and cache is Cache.STATIC and self.version < _WITHOUT_FUSED_AWQ
+
+    @property
+    def frees_merged(self) -> bool:
+        """Whether fused modules drop the projections that they were made of once the model is loaded."""
+        return self.version >= _FREES_MERGED
 
     def table_bytes(self, model: Architecture, dtype: DType) -> int:
         """Return the bytes of the rotary tables that layers of older releases kept: cosine and sine of every position."""

@@ -5,8 +5,9 @@ from typing import Any
 
 from tests.accuracy.published.translate._generating import AWQ, case
 
+_RELEASES = {"0.1.6": "4.35.0"}
 _AUTUMN_2023 = "4.34.0"
-"""The release that these versions of AutoAWQ asked for; prefill made logits of the whole prompt."""
+"""The releases that these versions of AutoAWQ asked for; prefill made logits of the whole prompt."""
 
 
 def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -17,7 +18,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "prompt_tokens": batch["prompt_tokens"],
         "output_tokens": batch["new_tokens"],
         "cache": "static",
-        "engine_version": _AUTUMN_2023,
+        "engine_version": _RELEASES.get(row["software"]["version"], _AUTUMN_2023),
         "attention": "eager",
         "weight_dtype": "fp16",
     }

@@ -11,7 +11,7 @@ from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.units import GIB
-from service.estimator.workload import Attention, Quantization, ServeWorkload
+from service.estimator.workload import Attention, Cache, Quantization, ServeWorkload
 from tests.builders import a_device, a_model, a_serving
 
 QWEN_7B: dict[str, Any] = {
@@ -135,3 +135,34 @@ def test_shares_that_no_plan_describes_are_refused(config: dict[str, Any], words
         split(config, 2, **words)
 
     assert refusal.value.field == field
+
+
+VICUNA_7B: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "intermediate_size": 11008,
+    "max_position_embeddings": 4096,
+}
+
+
+@pytest.mark.parametrize(("version", "published"), [("4.34.0", 4.57), ("4.35.0", 4.50)])
+def test_fused_modules_merge_projections(version: str, published: float) -> None:
+    """AutoAWQ makes one projection of three: beside them to the end in October 2023, while it loads since 0.1.6."""
+    workload = ServeWorkload(
+        num_sequences=1,
+        prompt_tokens=64,
+        output_tokens=64,
+        cache=Cache.STATIC,
+        attention=Attention.EAGER,
+        quantization=Quantization.AWQ_INT4,
+        engine_version=version,
+    )
+    answer = estimate(architecture_from_config(VICUNA_7B), workload, layout=Layout(), device=a_device())
+    steady = answer.steady_bytes / GIB
+
+    assert answer.allocated_bytes / GIB == pytest.approx(published, rel=0.03)
+    assert (steady < 3.8) == (version == "4.35.0")
