@@ -22,9 +22,13 @@ class Buckets:
 NO_BUCKETS = Buckets()
 
 
-def gathering(precision: Precision, layout: Layout) -> Gathering | None:
-    """Return how parameters are gathered; None where every rank has them all. FSDP2 gathers on a single rank too."""
-    if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2:
+def gathering(precision: Precision, layout: Layout, *, offloads: bool = False) -> Gathering | None:
+    """Return how parameters are gathered; None where every rank has them all.
+
+    FSDP2 gathers on a single rank too, and so does who ``offloads`` parameters. DeepSpeed's stage 3 fetches module by module:
+    the embedding gives way to the first block (deepspeed 0.19 ``partitioned_param_coordinator.py``).
+    """
+    if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2 and not offloads:
         return None
     reduce_dtype = precision.reduce_dtype or precision.grad_dtype
     return Gathering(
@@ -32,7 +36,7 @@ def gathering(precision: Precision, layout: Layout) -> Gathering | None:
         reduce_bytes=reduce_dtype.bytes_per_element,
         reshard=layout.reshard_after_forward,
         alone=layout.shards == 1,
-        separate=layout.shard_embeddings_separately,
+        separate=layout.shard_embeddings_separately or layout.sharding is Sharding.DEEPSPEED,
     )
 
 

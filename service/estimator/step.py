@@ -40,8 +40,9 @@ class Step:
     def hidden_states(self, ids: Value) -> Value:
         """Record embedding, blocks and final norm."""
         if self.units is not None:
-            counts = self.model.counts
-            self.units.open_root(counts.outside_blocks, counts.largest_block, head=self.model.head_unit_elements)
+            counts, whole = self.model.counts, self.run.trains_all and not self.run.frozen
+            head = self.model.head_unit_elements if whole else 0
+            self.units.open_root(counts.outside_blocks, counts.largest_block, head=head)
         return self.stacked(ids)
 
     def stacked(self, ids: Value) -> Value:

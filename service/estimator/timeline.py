@@ -66,7 +66,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
         accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer or workload.optimizer_in_backward,
-        gathering=gathering(precision, layout),
+        gathering=gathering(precision, layout, offloads=workload.offload.parameters is not OffloadTarget.NONE),
         scheme=base.scheme,
         compute=precision.compute_dtype,
         copies_logits=copies_logits(workload.framework_version),

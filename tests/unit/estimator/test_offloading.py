@@ -121,3 +121,15 @@ def test_activations_move_with_full_checkpointing_alone() -> None:
 
     with pytest.raises(NotModelledError):
         estimate(_MODEL, workload, layout=Layout(), device=a_device())
+
+
+def test_a_lone_rank_fetches_its_parameters_from_the_host() -> None:
+    """ZeRO-3 on one GPU gathers nothing, but with its parameters on the host a block's copy is on the GPU while it runs."""
+    lone = Layout(zero_stage=3, sharding=Sharding.DEEPSPEED)
+    block = 2 * _MODEL.parameter_counts().largest_block
+
+    away = _ask(lone, Offload(optimizer=_CPU, parameters=_CPU), sequence_length=4096)
+
+    assert _component(_ask(lone, Offload(), sequence_length=4096), "gathered_weights") == 0
+    assert _component(away, "gathered_weights") >= block // 2
+    assert _component(away, "weights") == _MODEL.buffer_bytes
