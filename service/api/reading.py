@@ -85,6 +85,7 @@ _TRAIN_AS_SAID = (
     "double_quantization",
     "optimizer_in_backward",
     "compile",
+    "deterministic",
     "float8",
     "framework_version",
     "decoder_length",

@@ -159,6 +159,8 @@ class TrainWorkload:
     compile: bool = False
     float8: bool = False
     optimizer_in_backward: bool = False
+    deterministic: bool = False
+    """Kernels that give the same bits each time, and cuBLAS workspaces that allow it (``CUBLAS_WORKSPACE_CONFIG=:4096:8``)."""
     fp32_norms_and_head: bool = False
     """PEFT's ``prepare_model_for_kbit_training``: what is not quantised is cast to fp32."""
     double_quantization: bool = True

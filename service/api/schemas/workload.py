@@ -144,6 +144,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     double_quantization: Annotated[bool | UnsetType, Meta(description="nf4 scales are quantised too.")] = UNSET
     optimizer_in_backward: Annotated[bool | UnsetType, Meta(description="The optimizer steps inside backward.")] = UNSET
     compile: Annotated[bool | UnsetType, Meta(description="torch.compile.")] = UNSET
+    deterministic: Annotated[bool | UnsetType, Meta(description="Kernels that give the same bits each time.")] = UNSET
     float8: Annotated[bool | UnsetType, Meta(description="Matrix products in fp8.")] = UNSET
     frozen: Annotated[
         Annotated[list[Word], Meta(max_length=32)] | UnsetType,

@@ -18,6 +18,7 @@ from service.estimator.workload import Framework, Method, TrainWorkload
 _TRAINED_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
 _AT_REST: dict[str, object] = {
     "compile": False,
+    "deterministic": False,
     "float8": False,
 }
 """Words without a term, with the value that changes nothing."""

@@ -93,9 +93,13 @@ class Switches:
     fused_loss: bool
 
 
-def switches_of(workload: TrainWorkload, *, hopper: bool) -> Switches:
-    """Return the switches: left to itself Transformer Engine takes cuDNN's attention from Hopper on, flash-attn 2 before."""
-    flash = workload.attention is Attention.FLASH or not hopper
+def switches_of(workload: TrainWorkload, *, fused_attention: bool) -> Switches:
+    """Return the switches; left to itself Transformer Engine takes cuDNN's ``fused_attention`` where it can.
+
+    It can from Hopper on (attention/dot_product_attention/utils.py), but for reproducible results on a Blackwell, where both
+    tests of it hold flash-attn 2's copy.
+    """
+    flash = workload.attention is Attention.FLASH or not fused_attention
     return Switches(
         unfused=workload.attention in {Attention.EAGER, Attention.MATH},
         copies_output=flash and workload.micro_batch_size > 1,

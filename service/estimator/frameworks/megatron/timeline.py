@@ -10,7 +10,7 @@ from service.estimator.frameworks.megatron.parameters import StageParameters, st
 from service.estimator.frameworks.megatron.shape import Shape, Switches, shape_of, switches_of
 from service.estimator.frameworks.megatron.stages import StageLayers, chunks_of, in_flight, joined
 from service.estimator.frameworks.megatron.states import StageStates, stage_states
-from service.estimator.frameworks.megatron.workspaces import is_hopper, workspace_bytes
+from service.estimator.frameworks.megatron.workspaces import is_blackwell, is_hopper, workspace_bytes
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, Parts
 from service.estimator.tape import sizes
@@ -49,7 +49,8 @@ def stage_timelines(
 ) -> tuple[StageTimeline, ...]:
     """Return the timeline of each stage."""
     hopper = is_hopper(device)
-    shape, how = shape_of(model, layout), switches_of(workload, hopper=hopper)
+    fused = hopper and not (workload.deterministic and is_blackwell(device))
+    shape, how = shape_of(model, layout), switches_of(workload, fused_attention=fused)
     walk = _Walk(workload, layout, shape, recorder(shape, how), hopper=hopper)
     return tuple(walk.stage(stage, chunks_of(model, layout, stage)) for stage in range(layout.pipeline_parallel))
 
@@ -86,7 +87,9 @@ class _Walk:
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
-            "temporaries": workspace_bytes(layers, hopper=self.hopper, unfused=unfused),
+            "temporaries": workspace_bytes(
+                layers, hopper=self.hopper, unfused=unfused, deterministic=self.workload.deterministic
+            ),
             "communication_buffers": self._gather_buffer(self.shape, layers),
         }
         return held, states, standing

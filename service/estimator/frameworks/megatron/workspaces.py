@@ -6,6 +6,7 @@ from service.estimator.units import KIB, MIB
 
 _BEFORE_HOPPER = ("V100", "T4", "A100", "A10", "A30", "A40", "A2-", "L4", "L40", "RTX", "A16")
 """Beginnings of the names of GPUs with a compute capability below 9."""
+_BLACKWELL = ("B200", "B100", "B300", "GB200", "GB300", "RTX PRO 6000")
 TORCH_HANDLES = 2
 """Forward and autograd's own thread each have a cuBLAS handle with its workspace (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
 
@@ -18,15 +19,21 @@ def is_hopper(device: Device) -> bool:
     return not device.name.startswith(_BEFORE_HOPPER)
 
 
-def workspace_bytes(layers: StageLayers, *, hopper: bool, unfused: bool) -> int:
+def is_blackwell(device: Device) -> bool:
+    """Tell whether a GPU is a Blackwell."""
+    return device.name.startswith(_BLACKWELL)
+
+
+def workspace_bytes(layers: StageLayers, *, hopper: bool, unfused: bool, deterministic: bool) -> int:
     """Return the workspaces of a stage.
 
     Transformer Engine has 32 MiB on Hopper and 4 MiB before (module/base.py, get_cublas_workspace_size_bytes); PyTorch has
-    32 MiB or ``:4096:2:16:8`` per handle (parseChosenWorkspaceSize) where its own products run: the head's, a router's, or
-    those of unfused attention.
+    ``:4096:8`` from Hopper on and where results must be reproducible, else ``:4096:2:16:8``, per handle
+    (parseChosenWorkspaceSize) where its own products run: the head's, a router's, or those of unfused attention.
     """
     engine = 32 * MIB if hopper else 4 * MIB
     own = layers.last or layers.sparse or unfused
-    torch = TORCH_HANDLES * (32 * MIB if hopper else 2 * 4096 * KIB + 8 * 16 * KIB) if own else 0
+    each = 8 * 4096 * KIB if hopper or deterministic else 2 * 4096 * KIB + 8 * 16 * KIB
+    torch = TORCH_HANDLES * each if own else 0
     grouped = GROUPED_STREAMS * engine if layers.sparse else 0
     return engine + torch + grouped

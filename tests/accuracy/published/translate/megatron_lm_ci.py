@@ -208,6 +208,7 @@ def _workload(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str,
         "micro_batch_size": row["batch"]["micro_batch"],
         "attention": _ATTENTION[arguments.get("--attention-backend")],
         "activation_checkpointing": arguments.get("--recompute-granularity", "none"),
+        "deterministic": bool(arguments.get("--deterministic-mode")),
     }
 
 
@@ -231,7 +232,7 @@ def _solved(spec: Mapping[str, Any], layout: Mapping[str, Any], gpu: str, steady
         held = Layout(**{**layout, "sharding": Sharding.MEGATRON, "data_parallel": ranks})
         shape, layers = shape_of(model, held), joined(chunks_of(model, held, held.pipeline_parallel - 1))
         states = stage_states(stage_parameters(shape, layers), POLICIES["megatron_bf16"], held, "adamw")
-        return abs(steady_bytes - states.resident - workspace_bytes(layers, hopper=hopper, unfused=False))
+        return abs(steady_bytes - states.resident - workspace_bytes(layers, hopper=hopper, unfused=False, deterministic=False))
 
     least = max(1, layout["expert_parallel"] * layout.get("expert_tensor_parallel", layout["tensor_parallel"]))
     sizes = [1 << power for power in range(_LARGEST_JOB.bit_length())]

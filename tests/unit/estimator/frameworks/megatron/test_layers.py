@@ -3,6 +3,7 @@
 h hidden, q query, k key, f inner features, a heads, t tensor ranks: bytes per token.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from service.estimator.frameworks.megatron.parameters import stage_parameters
 from service.estimator.frameworks.megatron.shape import shape_of, switches_of
 from service.estimator.frameworks.megatron.stages import StageLayers
 from service.estimator.layout import Sharding
+from service.estimator.units import KIB, MIB
 from service.estimator.workload import Attention, Checkpointing
 from tests.builders import a_model
-from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, a_megatron_step, answered
+from tests.unit.estimator.frameworks.megatron.builders import H100, a_gpt3, a_megatron_layout, a_megatron_step, answered
 
 _MIXTRAL = {
     "model_type": "mixtral",
@@ -35,7 +37,7 @@ _MIXTRAL = {
 def _kept_per_token(model: Architecture, *, words: dict[str, Any] | None = None, sparse: bool = False, **degrees: Any) -> int:  # noqa: ANN401
     """Return the bytes per token that one layer in the middle keeps."""
     shape = shape_of(model, a_megatron_layout(**degrees))
-    how = switches_of(a_megatron_step(**(words or {})), hopper=True)
+    how = switches_of(a_megatron_step(**(words or {})), fused_attention=True)
     one, two = (
         record_chunk(shape, how, StageLayers(dense=0 if sparse else n, sparse=n if sparse else 0, first=False, last=False))
         for n in (1, 2)
@@ -87,7 +89,9 @@ def test_selective_recomputation_drops_the_scores() -> None:
 
     kept, again = (
         record_chunk(
-            shape, switches_of(a_megatron_step(attention=Attention.EAGER, activation_checkpointing=how), hopper=True), layers
+            shape,
+            switches_of(a_megatron_step(attention=Attention.EAGER, activation_checkpointing=how), fused_attention=True),
+            layers,
         )
         for how in (Checkpointing.NONE, Checkpointing.SELECTIVE)
     )
@@ -175,3 +179,16 @@ def test_a_layer_keeps_what_the_paper_says() -> None:
     kept = _kept_per_token(model, words=words, tensor_parallel=t, sequence_parallel=True)
 
     assert kept == 34 * h // t + 2 * 8 // t
+
+
+@pytest.mark.parametrize(
+    ("name", "workspaces", "copied"), [("A100-SXM4-80GB", 2 * (32 * MIB - 8320 * KIB), 0), ("GB200-186GB", 0, 1)]
+)
+def test_reproducible_results_cost_workspaces_and_kernels(name: str, workspaces: int, copied: int) -> None:
+    """Before Hopper both cuBLAS handles get ``:4096:8``; on a Blackwell flash-attn 2 copies the output of each of 12 layers."""
+    device = replace(H100, name=name)
+
+    free, same = (answered(device=device, deterministic=bits) for bits in (False, True))
+
+    assert same.steady_bytes - free.steady_bytes == workspaces
+    assert same.allocated_bytes - free.allocated_bytes == workspaces + copied * 12 * 2 * 512 * 4096
