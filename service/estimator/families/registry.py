@@ -58,6 +58,7 @@ _FAMILIES = {
     "opt": "opt",
     "phi": "phi",
     "phi3": "phi",
+    "phimoe": "phimoe",
     "qwen2": "qwen",
     "qwen2_moe": "moe",
     "qwen3": "qwen",

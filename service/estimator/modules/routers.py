@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from service.estimator.dtypes import DType
 from service.estimator.modules.merged import merged_linear
@@ -193,7 +194,20 @@ class GroupedSigmoidRouter:
         return indices, [group_scores, group_indices, group_mask, mask, masked]
 
 
-Router = SoftmaxRouter | ChosenSoftmaxRouter | BiasedRouter | ScaledSoftmaxRouter | GroupedSigmoidRouter
+class Router(Protocol):
+    """What a layer with experts asks of its router."""
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target."""
+        ...
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        ...
+
+    def record(self, run: Recording, x: Value, scope: str) -> Routing:
+        """Record the choice; ``x`` stays with the caller."""
+        ...
 
 
 def _table(name: str, num_experts: int, hidden_size: int) -> Weight:
