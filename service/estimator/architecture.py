@@ -53,6 +53,8 @@ class Architecture:
     """Parameter tensors outside of the blocks beside the tables, the final norm and the head."""
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
+    tables_per_token: bool = False
+    """Whether each sequence has tables of its own (Qwen2-VL's three axes)."""
     rotary_dtype: DType | None = None
     """Number format of those tables, where it is not that of the hidden states."""
     layers_keep_tables: bool = True

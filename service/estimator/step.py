@@ -106,7 +106,8 @@ class Step:
         tape, run, model = self.tape, self.run, self.model
         lasting = self.tables if model.layers_keep_tables or self.checkpointed else self.passing
         for elements in model.rotary_tables:
-            size = run.extent.positions(elements * run.table_dtype.bytes_per_element)
+            shape = run.extent.tokens if model.tables_per_token else run.extent.positions
+            size = shape(elements * run.table_dtype.bytes_per_element)
             lasting.append(tape.allocate(Category.ACTIVATIONS, size))
         for window in model.masks:
             extent = run.reach(window)

@@ -11,7 +11,7 @@ from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.gemma import gemma3_text
 from service.estimator.families.reading import Config, flag, integer, number, word
 from service.estimator.families.variants import VariantSpec, build_variant
-from service.estimator.modules.multimodal import ImageReader, PooledProduct
+from service.estimator.modules.multimodal import ImageReader, PooledProduct, TowerSight
 from service.estimator.modules.vision import Pixels, Tower
 from service.estimator.modules.vision_layer import Dropouts, LayerNames, vision_layer, vision_norm
 from service.estimator.modules.weights import Norm, Weight
@@ -80,21 +80,20 @@ def build(spec: DecoderSpec) -> Architecture:
     """Return the text model's tree with tower and projection beside it."""
     assert isinstance(spec, TowerSpec)  # noqa: S101 - the family's own SPEC
     text, width = build_variant(spec), spec.vision_hidden_size
+    projector = PooledProduct(
+        norm=Norm(name="mm_soft_emb_norm", style="rms_plus_one", size=width),
+        product=Weight("mm_input_projection_weight", "other", (width, spec.hidden_size)),
+    )
     reader = ImageReader(
-        tower=_tower(spec),
-        projector=PooledProduct(
-            norm=Norm(name="mm_soft_emb_norm", style="rms_plus_one", size=width),
-            product=Weight("mm_input_projection_weight", "other", (width, spec.hidden_size)),
-        ),
-        hidden_size=spec.hidden_size,
+        sight=TowerSight(tower=_tower(spec), projector=projector),
         inner=text.embed,
         masks_images=True,
         inputs_per_token=2,
     )
     return replace(
         text,
-        stem=(*text.stem, *reader.weights()),
-        outer_linears=(*text.outer_linears, *reader.linears()),
+        stem=(*text.stem, *reader.sight.weights()),
+        outer_linears=(*text.outer_linears, *reader.sight.linears()),
         buffer_bytes=text.buffer_bytes + POSITION_BYTES * spec.vision_patches,
         embed=reader.embed,
         images=reader.image_input(spec.tokens_per_image),

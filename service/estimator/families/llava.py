@@ -12,7 +12,7 @@ from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.clip import INDEX_BYTES, TowerSpec, clip_tower, clip_vision
 from service.estimator.families.llama import llama, mistral
 from service.estimator.families.reading import Config, flag, word
-from service.estimator.modules.multimodal import ImageReader, TwoLayers
+from service.estimator.modules.multimodal import ImageReader, TowerSight, TwoLayers
 from service.estimator.modules.weights import Linear
 from service.estimator.spec import DecoderSpec
 
@@ -99,16 +99,12 @@ def build(spec: DecoderSpec) -> Architecture:
     """Return the language model's tree with tower and projection beside it."""
     assert isinstance(spec, LlavaSpec)  # noqa: S101 - the family's own SPEC
     text, tower = build_decoder(spec), clip_tower(spec, used_layers=spec.vision_used_layers)
-    reader = ImageReader(
-        tower=tower,
-        projector=_projector(spec),
-        hidden_size=spec.hidden_size,
-    )
+    reader = ImageReader(sight=TowerSight(tower=tower, projector=_projector(spec)))
     tokens = tower.pixels.num_patches if spec.vision_drops_class_token else tower.pixels.num_positions
     return replace(
         text,
-        stem=(*text.stem, *reader.weights()),
-        outer_linears=(*text.outer_linears, *reader.linears()),
+        stem=(*text.stem, *reader.sight.weights()),
+        outer_linears=(*text.outer_linears, *reader.sight.linears()),
         buffer_bytes=text.buffer_bytes + INDEX_BYTES * tower.pixels.num_positions,
         embed=reader.embed,
         images=reader.image_input(tokens),

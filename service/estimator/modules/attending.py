@@ -27,6 +27,8 @@ class Scoring:
     casts_back: bool = True
     head_major: bool = False
     """Whether the query lies head after head, as a concatenation of a rotated and a passed part does."""
+    one_by_one: bool = False
+    """Whether each sequence is attended to for itself, in a loop."""
     values: Size | None = None
     """Elements that queries read in all, where a head's values are not as many as its keys."""
 
@@ -79,6 +81,7 @@ def heads_of(run: Recording, how: Scoring) -> Heads:
         casts_back=how.casts_back,
         head_major=how.head_major,
         values=how.values,
+        one_by_one=how.one_by_one,
     )
 
 

@@ -18,6 +18,30 @@ from service.estimator.tape.products import copy_of, integers, linear
 from service.estimator.tape.views import narrow
 
 
+class Sight(Protocol):
+    """From pixels to features as wide as the language model."""
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors."""
+        ...
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target."""
+        ...
+
+    def unread_weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors that nothing reads the result of."""
+        ...
+
+    def unread_linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that nothing reads the result of."""
+        ...
+
+    def record(self, run: Recording, images: Images) -> tuple[Value, tuple[Value, ...]]:
+        """Record it; return the features, and what the model's forward names until its end."""
+        ...
+
+
 class Projector(Protocol):
     """From a tower's last hidden state to features as wide as the language model."""
 
@@ -96,17 +120,11 @@ class PooledProduct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageReader:
-    """How a language model reads images; without any it does what it does with text (``inner``)."""
+class TowerSight:
+    """A tower of equal layers, and a projection of the last hidden state that is read."""
 
     tower: Tower
     projector: Projector
-    hidden_size: int
-    inner: Embed | None = None
-    masks_images: bool = False
-    """Whether the tokens of an image read each other both ways, under a mask for each sequence (gemma 3)."""
-    inputs_per_token: int = 1
-    """64-bit inputs per token beside the ids: labels, and token types where the model reads them."""
 
     def weights(self) -> tuple[Weight, ...]:
         """Return the parameter tensors of tower and projection."""
@@ -116,29 +134,17 @@ class ImageReader:
         """Return the linear layers of both that adapters can target."""
         return (*self.tower.linears(), *self.projector.linears())
 
-    def image_input(self, tokens: int | None) -> ImageInput:
-        """Return what a request can say of images, and what stays without gradients."""
-        return ImageInput(
-            tokens=tokens,
-            weights=self.weights(),
-            linears=self.linears(),
-            unread_weights=tuple(self.tower.unread_weights()),
-            unread_linears=self.tower.unread_linears(),
-        )
+    def unread_weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors of the layers after the one that is read."""
+        return tuple(self.tower.unread_weights())
 
-    def embed(self, run: Recording, tokens: Value) -> Embedded:
-        """Record what the model does from its token embeddings to its first layer."""
-        return self._text(run, tokens) if run.images is None else self._with_images(run, tokens, run.images)
+    def unread_linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers after the one that is read."""
+        return self.tower.unread_linears()
 
-    def _text(self, run: Recording, tokens: Value) -> Embedded:
-        if self.inner is not None:
-            return self.inner(run, tokens)
-        return Embedded(x=tokens, passed=(integers(run.tape, run.extent.positions(1)),))
-
-    def _with_images(self, run: Recording, tokens: Value, images: Images) -> Embedded:
+    def record(self, run: Recording, images: Images) -> tuple[Value, tuple[Value, ...]]:
+        """Record tower and projection, and the layers that nothing reads."""
         tape, extent = run.tape, self.tower.extent(images.per_sequence)
-        if tape.records:
-            integers(tape, run.extent.tokens(self.inputs_per_token))
         pixels = pixels_of(tape, extent.images(self.tower.pixels.elements), run.dtype)
         with reading(run, extent):
             first, last = self.tower.record(run, pixels, extent)
@@ -146,12 +152,7 @@ class ImageReader:
             read = self.tower.normed(run, last)
         tape.free(first)
         features, projected = self.projector.record(run, read, images)
-        features = chain(tape, features, lambda t, value: cast(t, value, tokens.dtype))
-        mask = integers(tape, run.extent.tokens(1), bytes_each=1)
-        x = chain(tape, tokens, lambda t, value: scattered(t, value, features, mask))
-        run.padded = run.padded or self.masks_images
-        rest = self._text(run, x)
-        return replace(rest, names=(*rest.names, mask, last, read, projected, *unread), given=(features,))
+        return features, (last, read, projected, *unread)
 
     def _unread(self, run: Recording, hidden: Value, extent: ImageExtent) -> tuple[Value, ...]:
         """Record the layers that nothing reads; what they keep lives until forward ends, since no gradient comes by."""
@@ -173,3 +174,55 @@ def _kept(node: object) -> Iterator[Storage]:
             yield from _kept(inner)
     elif isinstance(node, Node):
         yield from node.saved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageReader:
+    """How a language model reads images; without any it does what it does with text (``inner``)."""
+
+    sight: Sight
+    inner: Embed | None = None
+    masks_images: bool = False
+    """Whether the tokens of an image read each other both ways, under a mask for each sequence (gemma 3)."""
+    inputs_per_token: int = 1
+    """64-bit inputs per token beside the ids: labels, and token types where the model reads them."""
+    positions_per_token: int = 0
+    """64-bit positions of each token, where images give theirs (Qwen2-VL's three axes)."""
+    hands_out_features: bool = True
+    """Whether the model's outputs hold the features."""
+
+    def image_input(self, tokens: int | None) -> ImageInput:
+        """Return what a request can say of images, and what stays without gradients."""
+        sight = self.sight
+        return ImageInput(
+            tokens=tokens,
+            weights=sight.weights(),
+            linears=sight.linears(),
+            unread_weights=sight.unread_weights(),
+            unread_linears=sight.unread_linears(),
+        )
+
+    def embed(self, run: Recording, tokens: Value) -> Embedded:
+        """Record what the model does from its token embeddings to its first layer."""
+        return self._text(run, tokens) if run.images is None else self._with_images(run, tokens, run.images)
+
+    def _text(self, run: Recording, tokens: Value) -> Embedded:
+        if self.inner is not None:
+            return self.inner(run, tokens)
+        return Embedded(x=tokens, passed=(integers(run.tape, run.extent.positions(1)),))
+
+    def _with_images(self, run: Recording, tokens: Value, images: Images) -> Embedded:
+        tape = run.tape
+        if tape.records:
+            integers(tape, run.extent.tokens(self.inputs_per_token))
+        features, names = self.sight.record(run, images)
+        features = chain(tape, features, lambda t, value: cast(t, value, tokens.dtype))
+        mask = integers(tape, run.extent.tokens(1), bytes_each=1)
+        x = chain(tape, tokens, lambda t, value: scattered(t, value, features, mask))
+        run.padded = run.padded or self.masks_images
+        given, names = ((features,), names) if self.hands_out_features else ((), (*names, features))
+        if self.positions_per_token:
+            positions = integers(tape, run.extent.tokens(self.positions_per_token))
+            return Embedded(x=x, names=(mask, positions, *names), given=given)
+        rest = self._text(run, x)
+        return replace(rest, names=(*rest.names, mask, *names), given=given)

@@ -77,6 +77,28 @@ def restacked(tape: Tape, x: Value) -> Value:
     return tape.emit(x.numel, x.dtype, inputs=(x,), backward=backward)
 
 
+def regrouped(tape: Tape, x: Value) -> Value:
+    """Return ``x`` cut or ordered in another way, a view: its gradient is put together anew."""
+    view = Value(x.storage, x.numel, x.dtype)
+    tape.hold_value(view)
+    if tape.records and x.requires_grad:
+        view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
+        view.requires_grad = True
+    return view
+
+
+def picked(tape: Tape, x: Value, index: Value) -> Value:
+    """Return rows of ``x`` in the order of an index, which is kept; its gradient is put into zeros, which are copied."""
+
+    def backward(_: Storage) -> None:
+        zeros = tape.scratch(x.numel, x.dtype)
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(zeros)
+        tape.send(x, grad)
+
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(index,), backward=backward)
+
+
 def pooled_squares(tape: Tape, x: Value, numel: Size) -> Value:
     """Return the mean over square windows (``avg_pool2d``), which keeps its input."""
     return tape.emit(numel, x.dtype, inputs=(x,), saves=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))

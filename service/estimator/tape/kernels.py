@@ -37,6 +37,8 @@ class Heads:
     """Whether the query lies head after head: then flash's output does too, and is copied to lie token after token."""
     values: Size | None = None
     """Elements of the output where a head's values are not as many as its keys; flash has no kernel for that."""
+    one_by_one: bool = False
+    """Whether each sequence is attended to for itself: products read its parts as they lie."""
     aligned_rows: Size | None = None
     """Rows of the softmax rounded up to the memory-efficient kernel's multiple, where the length is known."""
 
@@ -117,13 +119,18 @@ def apart(tape: Tape, x: Value) -> Value:
 
 def _expanded(tape: Tape, x: Value, heads: Heads) -> Value:
     """Return key or value as a product reads it: an only head stays a view until then."""
-    return repeated(tape, x, heads) if heads.shared else apart(tape, x)
+    return repeated(tape, x, heads) if heads.shared else _side(tape, x, heads)
+
+
+def _side(tape: Tape, x: Value, heads: Heads) -> Value:
+    """Return a side of a product: parts of a fused projection are copied unless sequences come one by one."""
+    return tape.alias(x) if heads.one_by_one else apart(tape, x)
 
 
 def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> tuple[Value, Value]:
     """Return attention as the model code writes it, a mask added, and its weights; ``upcast``: the softmax is in fp32."""
     keys, values = (tape.alias(part) if heads.shared else repeated(tape, part, heads) for part in (key, value))
-    sides = apart(tape, query), _expanded(tape, keys, heads)
+    sides = _side(tape, query, heads), _expanded(tape, keys, heads)
     weights = chain(tape, batched_product(tape, sides[0], sides[1], heads.scores), multiply_scalar)
     tape.free(*sides)
     if heads.softcap:

@@ -1,0 +1,198 @@
+"""The image tower of Qwen2-VL and Qwen2.5-VL: patches of any number of images in one row, attention image by image.
+
+Operations are those of transformers 5.23 (``models/qwen2_vl/modeling_qwen2_vl.py``, ``models/qwen2_5_vl``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import prod
+
+from service.estimator.block_module import BlockModule
+from service.estimator.dtypes import DType
+from service.estimator.images import Images
+from service.estimator.modules.attending import Scoring, attend
+from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
+from service.estimator.modules.vision import ImageExtent, ImageLayer, reading
+from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.recording import Recording
+from service.estimator.repeats import repeated
+from service.estimator.tape.elementwise import add, cast, chain, from_input, rotate
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.images import patches, picked, pixels_of, regrouped, restacked
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Value, bytes_of
+from service.estimator.tape.products import copy_of, integers, split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedAttention:
+    """Attention over patches, each chunk for itself; ``chunk`` None is a whole image (``VisionAttention``)."""
+
+    projection: Linear
+    output: Linear
+    num_heads: int
+    chunk: int | None = None
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.projection, self.output)
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the attention; ``x`` stays with the caller."""
+        tape, size = run.tape, run.extent.tokens(self.output.in_features)
+        fused = chain(tape, run.linear(self.projection, x, scope), regrouped)
+        query, key, value = split(tape, fused, (size, size, size))
+        turned = self._turned(tape, query, key)
+        tape.free(query, key)
+        parts = [chain(tape, part, regrouped) for part in (*turned, value)]
+        names, run.names = run.names, None
+        with reading(run, self._chunks(run)):
+            mixed = attend(run, parts[0], parts[1], parts[2], self._scoring())
+        run.names = names
+        joined = chain(tape, mixed, copy_of)
+        result = chain(tape, joined, lambda _, y: run.linear(self.output, y, scope))
+        tape.free(*parts)
+        return result
+
+    def _turned(self, tape: Tape, query: Value, key: Value) -> tuple[Value, Value]:
+        """Return query and key with positions, worked out in fp32 whatever they come in."""
+        sources = [cast(tape, x, DType.FP32) for x in (query, key)]
+        rotated = [rotate(tape, x, DType.FP32) for x in sources]
+        turned = [chain(tape, y, lambda t, value: cast(t, value, query.dtype)) for y in rotated]
+        tape.free(*sources)
+        return turned[0], turned[1]
+
+    def _chunks(self, run: Recording) -> ImageExtent:
+        extent = run.extent
+        assert isinstance(extent, ImageExtent)  # noqa: S101 - the tower's layers are recorded over images
+        if self.chunk is None or self.chunk >= extent.positions_per_image:
+            return extent
+        chunks = -(-extent.positions_per_image // self.chunk)
+        return replace(extent, num_images=extent.num_images * chunks, positions_per_image=self.chunk)
+
+    def _scoring(self) -> Scoring:
+        return Scoring(num_heads=self.num_heads, num_kv_heads=self.num_heads, causal=False, one_by_one=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchLayer:
+    """Attention, then feed-forward, each normalised first and added to what it read (``Qwen2VLVisionBlock``)."""
+
+    attention_norm: Norm
+    attention: ChunkedAttention
+    feed_forward_norm: Norm
+    feed_forward: FeedForward | GatedFeedForward
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target, in order of use."""
+        return (*self.attention.linears(), *self.feed_forward.linears())
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for norm in (self.attention_norm, self.feed_forward_norm):
+            yield from norm.weights()
+        for layer in self.linears():
+            yield from layer.weights()
+
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use: none."""
+        return 0
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps for one token: none."""
+        return 0
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+        tape = run.tape
+        mixed = chain(tape, run.norm(self.attention_norm, x, scope), lambda _, y: self.attention.record(run, y, scope))
+        middle = add(tape, x, mixed)
+        tape.free(mixed, x)
+        fed = chain(tape, run.norm(self.feed_forward_norm, middle, scope), lambda _, y: self.feed_forward.record(run, y, scope))
+        y = add(tape, middle, fed)
+        tape.free(fed, middle)
+        return y
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchSight:
+    """Patches, layers, and a merger of ``merged`` patches into one token (``Qwen2VisionTransformerPretrainedModel``)."""
+
+    kernel: Weight
+    layers: tuple[PatchLayer, ...]
+    norm: Norm
+    merger: tuple[Linear, Linear]
+    merged: int
+    head_dim: int
+    reorders: bool = False
+    """Whether patches are put in the order of windows before the layers, and tokens back after them (Qwen2.5-VL)."""
+    scope: str = "visual."
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors."""
+        inner = [(self._at(index), weight) for index, layer in enumerate(self.layers) for weight in layer.weights()]
+        outer = [weight for part in (self.norm, *self.merger) for weight in part.weights()]
+        return (self.kernel, *(Weight(scope + w.name, w.kind, w.shape) for scope, w in inner), *outer)
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target."""
+        inner = [(self._at(index), layer) for index, block in enumerate(self.layers) for layer in block.linears()]
+        return (*(replace(layer, name=scope + layer.name) for scope, layer in inner), *self.merger)
+
+    def unread_weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors that nothing reads the result of: none."""
+        return ()
+
+    def unread_linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that nothing reads the result of: none."""
+        return ()
+
+    def _at(self, index: int) -> str:
+        return f"{self.scope}{index}."
+
+    def record(self, run: Recording, images: Images) -> tuple[Value, tuple[Value, ...]]:
+        """Record the tower; return the features, and what the model's forward names until its end."""
+        tape = run.tape
+        tokens = ImageExtent(num_images=images.per_sequence, positions_per_image=images.tokens)
+        extent = replace(tokens, positions_per_image=images.tokens * self.merged)
+        width, *rest = self.kernel.shape
+        pixels = pixels_of(tape, extent.tokens(prod(rest)), run.dtype)
+        with reading(run, extent):
+            x = patches(tape, pixels, run.parameter(self.kernel), None, extent.tokens(width))
+            if run.checkpointed and run.lora is not None:
+                tape.require_grad(x)  # PEFT's enable_input_require_grads, which takes patches for embeddings too
+            x = self._reordered(run, x, tokens)
+            last = self._stack(run, x, extent)
+            normed = run.norm(self.norm, last, "")
+        with reading(run, tokens):
+            inner = chain(tape, normed, lambda _, y: run.linear(self.merger[0], y, ""))
+            activated = chain(tape, inner, from_input)
+            projected = chain(tape, activated, lambda _, y: run.linear(self.merger[1], y, ""))
+            projected = self._reordered(run, projected, tokens)
+        return restacked(tape, projected), (last, projected)
+
+    def _stack(self, run: Recording, x: Value, extent: ImageExtent) -> Value:
+        """Record the layers, with a cosine and a sine in fp32 for every patch, which a graph keeps until they are through."""
+        tape, size = run.tape, bytes_of(extent.tokens(self.head_dim), DType.FP32)
+        tables: list[Storage] = [tape.allocate(Category.ACTIVATIONS, size) for _ in range(2)]
+        tape.hook(lambda: tape.release(*tables))
+        units, run.units = run.units, None
+        for number, (layer, equal) in enumerate(groupby(self.layers)):
+            over_images: BlockModule = ImageLayer(layer=layer, extent=extent)
+            x = repeated(run, over_images, len(list(equal)), f"{self.scope}{number}.", x)
+        run.units = units
+        if not x.requires_grad:
+            tape.release(*tables)
+            tables.clear()
+        return x
+
+    def _reordered(self, run: Recording, x: Value, tokens: ImageExtent) -> Value:
+        """Return rows in another order, by an index per token that is kept."""
+        if not self.reorders:
+            return x
+        index = integers(run.tape, tokens.tokens(1))
+        y = chain(run.tape, x, lambda t, value: picked(t, value, index))
+        run.tape.free(index)
+        return y
