@@ -52,6 +52,12 @@ class EncoderDecoder(Architecture):
     """From the decoder's last hidden state, which stays with the caller, to what the head reads."""
     scales_output: bool = False
     """Whether the decoder's output is multiplied by a constant before the head (T5)."""
+    keeps_fp32: str = ""
+    """Modules that transformers keeps in fp32 beside fp16 weights, in words; empty for none."""
+    clamps_half: bool = False
+    """Whether layers clamp their hidden states in fp16, which backward keeps a copy for (Whisper's encoder)."""
+    biased: bool = False
+    """Whether every attention has a bias of its own, for which SDPA has the memory-efficient kernel alone (T5)."""
     ignores_padding: bool = False
     """Whether the encoder takes no mask of padding (Whisper)."""
 

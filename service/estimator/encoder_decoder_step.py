@@ -35,7 +35,8 @@ class EncoderDecoderStep(Step):
         """Return the encoder's input; the labels, and a mask of padding, live as long as it does."""
         self.run.extent = self.source
         ids = self.pair.encoder.inputs(self.run)
-        integers(self.tape, self.target.tokens(1))
+        if self.tape.records:
+            integers(self.tape, self.target.tokens(1))
         if self.padded:
             integers(self.tape, self.source.tokens(1))
         self.run.extent = self.target
@@ -56,8 +57,8 @@ class EncoderDecoderStep(Step):
         run.padded = self.padded
         return self._stack(run, encoder.embed(run, ids), layers, "encoder.", encoder.finish)
 
-    def decoded(self, memory: Value, layers: Runs) -> Value:
-        """Record the decoder and return what the head reads."""
+    def decoded(self, memory: Value | None, layers: Runs) -> Value:
+        """Record the decoder and return what the head reads; without ``memory`` its keys and values are in the cache."""
         model, tape = self.pair, self.tape
         passing = Passing(self.target, source=self.source, across=self.across, memory=memory, masked=self.padded)
         run = StackRecording(self.run, passing)

@@ -1,5 +1,6 @@
 """Walks a model: records one training step or one serving pass on a tape."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -152,6 +153,13 @@ class ServingPass:
     """Whether prefill makes logits of the whole prompt, and an fp32 copy of them."""
     ranks: int = 1
     """Tensor-parallel ranks that the model was shared out to."""
+    decoder_start: int = 1
+    """Tokens that a decoder beside an encoder begins with."""
+    decoder_output: int = 0
+    """Tokens that it adds to them."""
+
+
+Recorder = Callable[[Architecture, ServingPass], Highs]
 
 
 def record_serving(model: Architecture, how: ServingPass) -> Highs:
@@ -159,6 +167,9 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
 
     A dynamic cache is part of prefill; in decode, and when it is static, the caller counts it.
     """
+    if not model.shifts_labels:
+        record: Recorder = import_module("service.estimator.encoder_passes").record_encoding
+        return record(model, how)
     highs: Highs = {}
     for section in (Section.PREFILL, Section.DECODE) + (Section.FIRST_DECODE,) * how.drops_prompt:
         tape = Tape(section, Mode.INFERENCE)

@@ -14,6 +14,7 @@ from service.estimator.offloading import ranks_per_node
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters, saved_states
+from service.estimator.support.lengths import lengths_assumed
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.timeline import Timeline
 from service.estimator.workload import TrainWorkload
@@ -60,7 +61,11 @@ def explain_training(
         allocator=workload.allocator,
         host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
-        warnings=(*_warnings(workload, layout), *attention_warnings(model, workload.attention)),
+        warnings=(
+            *_warnings(workload, layout),
+            *attention_warnings(model, workload.attention),
+            *lengths_assumed(model, workload),
+        ),
     )
 
 

@@ -155,6 +155,7 @@ def _block(spec: EncoderSpec, names: tuple[str, ...]) -> EncoderBlock:
         activation=spec.activation,
         dropout=spec.residual_dropout,
         output_norm=_norm("output.LayerNorm", hidden),
+        names_inner=spec.family != "distilbert",
     )
 
 

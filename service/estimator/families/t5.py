@@ -99,6 +99,8 @@ def build(spec: T5Spec) -> EncoderDecoder:
         encoder=Encoder(inputs=inputs, embed=embed_source, finish=lambda run, x: finish(norms[0], run, x)),
         finish_decoder=lambda run, x: finish(norms[1], run, x),
         scales_output=spec.scales_output,
+        biased=True,
+        keeps_fp32="feed-forward output",
         shifts_labels=False,
         upcasts_logits=False,
     )

@@ -100,6 +100,7 @@ def build(spec: WhisperSpec) -> EncoderDecoder:
             frames_per_position=FRAMES_PER_POSITION,
         ),
         finish_decoder=lambda run, x: run.norm(norms[1], x, ""),
+        clamps_half=True,
         ignores_padding=True,
         shifts_labels=False,
         upcasts_logits=False,

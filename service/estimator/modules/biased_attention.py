@@ -100,12 +100,13 @@ class BiasedAttention:
     def _learned(self, run: Recording, span: Span, table: Weight) -> Value:
         """Return the rows of the table for each pair of positions (``compute_bias``)."""
         tape, pairs = run.tape, span.shared_mask(1)
+        places = [integers(tape, Span(queries=length).positions(1)) for length in (span.queries, span.keys)]
         distances = integers(tape, pairs)
         made_before = () if self.causal else (integers(tape, pairs),)
         tape.release(tape.allocate(Category.TEMPORARIES, span.shared_mask(BUCKET_BYTES)))
         (buckets,) = made_before or (integers(tape, pairs),)
         bias = embedding(tape, run.parameter(table), buckets, span.shared_mask(self.num_heads))
-        tape.free(distances, buckets)
+        tape.free(distances, buckets, *places)
         return bias
 
     def _attended(self, run: Recording, span: Span, parts: tuple[Value, Value, Value], bias: Value, *, masked: bool) -> Value:
@@ -120,7 +121,9 @@ class BiasedAttention:
             dropout=self.dropout,
         )
         if run.attention is Kernel.EAGER:
-            mixed, weights = eager_biased(tape, parts, bias, heads, run.dtype if self.causal or masked else None)
+            mixed, weights = eager_biased(
+                tape, parts, bias, heads, mask=run.dtype if self.causal or masked else None, copies=run.cache is None
+            )
             run.leave(weights)
             return mixed
         mask = self._mask(run, span, bias, masked=masked)
@@ -135,7 +138,7 @@ class BiasedAttention:
         if masked:
             mask = passing_of(run).masks["across" if self.across else "own"]
             chosen = where(tape, mask, bias, span.scores(self.num_heads))
-        elif self.causal:
+        elif self.causal and span.queries != 1:
             allowed = integers(tape, span.shared_mask(1), bytes_each=1)
             chosen = where(tape, allowed, bias, bias.numel)
             tape.free(allowed)

@@ -27,6 +27,8 @@ class EncoderBlock:
     activation: str
     dropout: float
     output_norm: Norm
+    names_inner: bool = False
+    """Whether the layer's code has a name for what the activation gave until its end (``BertLayer.feed_forward_chunk``)."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target, in order of use."""
@@ -56,10 +58,11 @@ class EncoderBlock:
             middle = self._normed(run, mixed, x, self.attention_norm, scope)
             hidden = run.linear(self.up, middle, scope)
             activated = chain(tape, hidden, ACTIVATIONS[self.activation])
+            named = (tape.alias(activated),) if self.names_inner else ()
             fed = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
             fed = chain(tape, fed, lambda t, value: dropout(t, value, self.dropout))
             y = self._normed(run, fed, middle, self.output_norm, scope)
-            tape.free(middle, x)
+            tape.free(middle, x, *named)
         return y
 
     def _normed(self, run: Recording, x: Value, residual: Value, norm: Norm, scope: str) -> Value:
@@ -109,7 +112,8 @@ class Tables:
 
 def count_labels(run: Recording) -> None:
     """Count the labels, which are an input of their own and live as long as the step."""
-    integers(run.tape, run.extent.tokens(1))
+    if run.tape.records:
+        integers(run.tape, run.extent.tokens(1))
 
 
 def mask_of(run: Recording, x: Value) -> tuple[Value, ...]:

@@ -74,7 +74,7 @@ class StackAttention:
 
     def _laid_out(self, run: Recording, x: Value) -> Value:
         """Return ``x`` head after head; a single query lies so already."""
-        return chain(run.tape, x, copy_of) if self.head_major and not run.extent.decoding else x
+        return chain(run.tape, x, copy_of) if self.head_major and passing_of(run).own.queries != 1 else x
 
     def _attended(self, run: Recording, query: Value, key: Value, value: Value) -> Value:
         if not self.across:

@@ -1,9 +1,10 @@
 """How long the decoder of a model with an encoder is, as a request says it or leaves it out."""
 
 from service.estimator.architecture import Architecture
+from service.estimator.dtypes import DType
 from service.estimator.encoder_decoder import EncoderDecoder, EncoderDecoderSpec
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.workload import TrainWorkload
+from service.estimator.workload import ServeWorkload, TrainWorkload
 
 
 def decoder_length(model: Architecture, workload: TrainWorkload) -> int | None:
@@ -17,6 +18,18 @@ def decoder_length(model: Architecture, workload: TrainWorkload) -> int | None:
     return workload.sequence_length if workload.sequence_length != model.encoder.length else _positions(model)
 
 
+def source_positions(model: Architecture, workload: ServeWorkload) -> int:
+    """Return the positions that an encoder has for each sequence: its own number, or one for every token of the prompt."""
+    length = model.encoder.length if isinstance(model, EncoderDecoder) else None
+    return workload.prompt_tokens if length is None else length
+
+
+def decoder_start(model: Architecture, workload: ServeWorkload) -> int:
+    """Return the tokens that a served decoder begins with: one, or where the encoder hears audio those of the prompt."""
+    heard = isinstance(model, EncoderDecoder) and model.encoder.length is not None
+    return workload.prompt_tokens if heard and workload.prompt_tokens != source_positions(model, workload) else 1
+
+
 def check_lengths(model: Architecture, workload: TrainWorkload) -> None:
     """Raise for words about an encoder or a decoder that the model has not, and for lengths that it cannot have."""
     if not isinstance(model, EncoderDecoder):
@@ -25,11 +38,23 @@ def check_lengths(model: Architecture, workload: TrainWorkload) -> None:
             raise NotModelledError(what, field="workload.decoder_length", modelled=["requests without decoder_length"])
         return
     _check_frames(model, workload)
+    check_half(model, workload.precision.param_dtype, "workload.precision")
+    check_half(model, DType.BF16 if workload.precision.autocast else workload.precision.compute_dtype, "workload.precision")
+    if model.clamps_half and workload.precision.param_dtype is DType.FP16:
+        what = f"fp16 weights of {model.family}, which clamps its hidden states then"
+        raise NotModelledError(what, field="workload.precision", modelled=["bf16", "fp32", "amp_fp16"])
     length = decoder_length(model, workload) or workload.sequence_length
     if 0 < _positions(model) < length:
         field = "decoder_length" if workload.decoder_length is not None else "sequence_length"
         message = f"{length} decoder tokens, but {model.family} has learned positions for {_positions(model)}"
         raise InvalidInputError(message, field=f"workload.{field}")
+
+
+def check_half(model: EncoderDecoder, dtype: DType, field: str) -> None:
+    """Raise for fp16 weights of a model of which transformers keeps a part in fp32 then (``_keep_in_fp32_modules``)."""
+    if dtype is DType.FP16 and model.keeps_fp32:
+        what = f"fp16 weights of {model.family}, whose {model.keeps_fp32} transformers keeps in fp32"
+        raise NotModelledError(what, field=field, modelled=["bf16", "fp32"])
 
 
 def lengths_assumed(model: Architecture, workload: TrainWorkload) -> tuple[str, ...]:
@@ -40,6 +65,8 @@ def lengths_assumed(model: Architecture, workload: TrainWorkload) -> tuple[str, 
     said = []
     if frames is not None and workload.audio_frames is None:
         said.append(f"audio_frames = {frames}, the one length that {model.family} takes")
+    if model.ignores_padding and workload.padding_mask:
+        said.append(f"padding_mask has no effect: {model.family} looks at every audio frame")
     if workload.decoder_length is None:
         said.append(f"decoder_length = {length}: the request does not say how many tokens the decoder has")
     return tuple(said)

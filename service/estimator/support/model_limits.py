@@ -17,7 +17,10 @@ def check_sequence(model: Architecture, tokens: int) -> None:
 
 
 def check_attention(model: Architecture, asked: Attention) -> None:
-    """Raise for a kernel that cannot cap scores."""
+    """Raise for a kernel that cannot cap scores, or that takes no bias."""
+    if isinstance(model, EncoderDecoder) and model.biased and asked in {Attention.FLASH, Attention.MATH}:
+        what = f"attention {asked.value!r} of {model.family}, whose scores get a bias"
+        raise NotModelledError(what, field="workload.attention", modelled=["eager", "sdpa", "efficient"])
     if model.only_eager and asked not in {Attention.EAGER, Attention.SDPA}:
         what = f"attention {asked.value!r} of a model that caps its scores (attn_logit_softcapping)"
         raise NotModelledError(what, field="workload.attention", modelled=["eager", "sdpa, which falls back to eager"])

@@ -8,6 +8,7 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.quantization.scheme import Packing
 from service.estimator.quantization.weights import scheme_of
+from service.estimator.support.encoding import check_encoding
 from service.estimator.support.layouts import check_layout
 from service.estimator.support.model_limits import check_attention, check_sequence
 from service.estimator.support.words import only
@@ -17,7 +18,8 @@ from service.estimator.workload import Cache, Engine, Quantization, ServeWorkloa
 def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
     if not model.shifts_labels:
-        raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["training"])
+        check_encoding(model, workload, layout)
+        return
     only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
     _check_quantization(model, workload)
     only(workload.cache, "workload.cache", (Cache.DYNAMIC, Cache.STATIC))

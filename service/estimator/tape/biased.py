@@ -54,23 +54,26 @@ def _expanded(tape: Tape, bias: Value, numel: Size) -> Value:
 
 
 def eager_biased(
-    tape: Tape, parts: tuple[Value, Value, Value], bias: Value, heads: Heads, mask: DType | None
+    tape: Tape, parts: tuple[Value, Value, Value], bias: Value, heads: Heads, *, mask: DType | None, copies: bool
 ) -> tuple[Value, Value]:
-    """Return attention as T5 writes it out, and its weights: products copy their sides, which lie token after token.
+    """Return attention as T5 writes it out, and its weights.
 
-    ``mask`` is the dtype of one that is added after the bias, where there is one.
+    ``mask`` is the dtype of one that is added after the bias, where there is one. ``copies``: products copy their sides, which
+    lie token after token; those of a cache lie head after head.
     """
     query, key, value = (autocast_input(tape, part) for part in parts)
-    sides = copy_of(tape, query), copy_of(tape, key)
-    scores = chain(tape, batched_product(tape, sides[0], sides[1], heads.scores), multiply_scalar)
-    tape.free(*sides)
+    side = copy_of if copies else Tape.alias
+    left, right = side(tape, query), side(tape, key)
+    product = batched_product(tape, left, right, heads.scores)
+    tape.free(left, right)
+    scores = chain(tape, product, multiply_scalar)
     scores = chain(tape, scores, lambda t, x: add(t, x, bias))
     if mask is not None:
         unread = Value(None, heads.scores, mask)
         scores = chain(tape, scores, lambda t, x: add(t, x, unread))
     weights = chain(tape, chain(tape, scores, softmax), lambda t, x: dropout(t, x, heads.dropout))
     read = autocast_input(tape, weights)
-    values = copy_of(tape, value)
+    values = side(tape, value)
     mixed = batched_product(tape, read, values, parts[0].numel)
     tape.free(values, read, query, key, value)
     return chain(tape, mixed, copy_of), weights

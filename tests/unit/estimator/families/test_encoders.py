@@ -3,6 +3,7 @@
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError, InvalidInputError, NotModelledError
 from service.estimator.estimate import estimate
 from service.estimator.layout import Layout
@@ -46,11 +47,36 @@ def test_a_local_layer_keeps_a_mask_once_the_window_is_reached() -> None:
 
 
 @pytest.mark.parametrize("name", _ENCODERS)
-def test_serving_an_encoder_is_refused_in_words(name: str) -> None:
-    """An encoder has no cache and generates nothing."""
+def test_an_encoder_serves_in_one_pass(name: str) -> None:
+    """It has no cache and makes logits of every position: more sequences need more, none of it for a cache."""
     model = load_architecture(resolve_model(name))
 
-    with pytest.raises(NotModelledError, match="an encoder without a cache"):
+    few, many = (
+        estimate(model, a_serving(num_sequences=count, output_tokens=0), layout=Layout(), device=a_device()) for count in (1, 8)
+    )
+
+    assert [instant.name for instant in many.instants] == ["load", "prefill"]
+    assert many.serving is not None
+    assert many.serving.kv_cache_bytes == 0
+    assert many.allocated_bytes - many.instants[0].allocated_bytes > 7 * (few.allocated_bytes - few.instants[0].allocated_bytes)
+
+
+def test_a_served_encoder_needs_what_was_counted() -> None:
+    """A BERT of three layers of 128 holds 1,052,672 bytes above its weights for two sequences of 128 tokens in fp32."""
+    sizes = {"hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 640}
+    model = a_family(model_type="bert", **sizes)
+    workload = a_serving(prompt_tokens=128, output_tokens=0, weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)
+
+    load, prefill = estimate(model, workload, layout=Layout(), device=a_device()).instants
+
+    assert prefill.allocated_bytes - load.allocated_bytes == 1_052_672
+
+
+def test_an_encoder_generates_nothing() -> None:
+    """Output tokens are refused with what to say instead."""
+    model = load_architecture(resolve_model("bert-base"))
+
+    with pytest.raises(InvalidInputError, match="generates nothing; say 0"):
         estimate(model, a_serving(), layout=Layout(), device=a_device())
 
 
