@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from service.estimator.intervals import PER_MILLION, widened, width_of
-from tests.accuracy.conformal import NARROWEST, Residual, Width, binomial_range, coverage, sets_widths, width
+from tests.accuracy.conformal import NARROWEST, NUM_FOLDS, Residual, Width, binomial_range, coverage, fold_of, holds, width
 
 
 def _residual(ratio: float, group: str = "g", *, low: float | None = None, high: float | None = None) -> Residual:
@@ -18,7 +18,8 @@ def test_what_is_drawn_alike_is_covered_as_promised() -> None:
     ratios = [draw.gauss(1.0, 0.1) for _ in range(4400)]
 
     widths = width([_residual(ratio, f"set/{index}") for index, ratio in enumerate(ratios[:400])])
-    share, groups = coverage([_residual(ratio, f"other/{index}") for index, ratio in enumerate(ratios[400:])], widths)
+    others = [_residual(ratio, f"other/{index}") for index, ratio in enumerate(ratios[400:])]
+    share, groups = coverage((residual.group, holds(widths, residual)) for residual in others)
 
     assert groups == 4000
     assert share == pytest.approx(0.95, abs=0.02)
@@ -53,12 +54,12 @@ def test_a_reading_counts_from_the_end_that_is_nearer() -> None:
     assert _residual(1.0, low=0.8, high=0.9).ratio == 0.9
 
 
-def test_a_group_sets_or_measures_and_never_both() -> None:
-    """The halves are fixed by the names, and neither is empty."""
-    names = [f"group {index}" for index in range(100)]
+def test_folds_are_fixed_by_names_and_none_is_empty() -> None:
+    """A group never measures the widths that it set, today and in a year."""
+    folds = [fold_of(f"group {index}") for index in range(200)]
 
-    assert 30 < sum(map(sets_widths, names)) < 70
-    assert list(map(sets_widths, names)) == list(map(sets_widths, names))
+    assert set(folds) == set(range(NUM_FOLDS))
+    assert fold_of("traced/llama-3-8b") == fold_of("traced/llama-3-8b")
 
 
 def test_the_binomial_range_holds_its_level() -> None:
@@ -70,9 +71,10 @@ def test_the_binomial_range_holds_its_level() -> None:
 
 def test_coverage_counts_groups_alike() -> None:
     """One group wholly outside of two is a half, however many readings it has."""
-    outside = [_residual(2.0, "out") for _ in range(9)]
+    widths = Width(low=0.9, high=1.1, num_groups=1)
+    found = [*[_residual(2.0, "out") for _ in range(9)], _residual(1.0, "in")]
 
-    assert coverage([*outside, _residual(1.0, "in")], Width(low=0.9, high=1.1, num_groups=1)) == (0.5, 2)
+    assert coverage((residual.group, holds(widths, residual)) for residual in found) == (0.5, 2)
 
 
 def test_every_kind_has_a_width_around_one() -> None:
