@@ -131,3 +131,38 @@ def test_what_torchtitan_cannot_run_is_refused(changes: dict[str, Any]) -> None:
     """It trains on packed sequences, and its versions are dates."""
     with pytest.raises(InvalidInputError):
         _ask(**changes)
+
+
+def test_context_ranks_share_the_tokens_and_the_states() -> None:
+    """A rank of four runs a quarter of each sequence; states are spread over data and context ranks together."""
+    whole = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2)
+    split = Layout(data_parallel=2, context_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
+
+    alone, shared = _ask(layout=whole), _ask(layout=split, sequence_length=4 * 512)
+
+    assert shared.num_gpus == 8
+    assert shared.steady_bytes == alone.steady_bytes
+    assert _at(shared, "loss") == _at(alone, "loss")
+
+
+def test_a_ring_needs_room_for_what_comes_by() -> None:
+    """Keys and values of all ranks are gathered at once, and outputs merged in fp32: more ranks, more of them."""
+    model, added = a_model(num_hidden_layers=2, vocab_size=64), []
+    for ranks in (2, 4, 8):
+        layout = Layout(data_parallel=1, context_parallel=ranks, zero_stage=3, sharding=Sharding.FSDP2)
+        answer = _ask(model, layout, sequence_length=ranks * 512)
+        added.append(_at(answer, "forward") - answer.steady_bytes)
+
+    passing = 2 * _TOKENS * 64 * 2
+    assert added[1] - added[0] == 2 * passing
+    assert added[2] - added[1] == 4 * passing
+
+
+def test_a_sequence_that_ranks_cannot_halve_is_refused() -> None:
+    """Load balancing gives each rank an early and a late part."""
+    layout = Layout(data_parallel=1, context_parallel=4, zero_stage=3, sharding=Sharding.FSDP2)
+
+    with pytest.raises(InvalidInputError) as refusal:
+        _ask(layout=layout, sequence_length=516)
+
+    assert refusal.value.field == "workload.sequence_length"

@@ -10,7 +10,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.frameworks.torchtitan.model import in_torchtitan
-from service.estimator.frameworks.torchtitan.support import check_torchtitan, compiles_loss
+from service.estimator.frameworks.torchtitan.support import check_torchtitan, compiles_loss, local_tokens
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.losses import LossPass
@@ -37,11 +37,14 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 ) -> Estimate:
     """Return the memory of a rank in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_torchtitan(workload, layout)
+    ranks = layout.context_parallel
+    if ranks > 1:
+        workload, layout = local_tokens(workload, layout)
     plain = replace(workload, framework=Framework.TRANSFORMERS, compile=False, float8=False, framework_version=None)
     check_training(model, plain, layout, per_operation=True)
     memory = {} if memory is None else memory
-    key = (model.spec, workload.compile, workload.activation_checkpointing, workload.selective_every)
-    titan = _remembered(memory, (*key, "titan"), lambda: in_torchtitan(model, workload))
+    key = (model.spec, workload.compile, workload.activation_checkpointing, workload.selective_every, ranks)
+    titan = _remembered(memory, (*key, "titan"), lambda: in_torchtitan(model, workload, ranks=ranks))
     loss = LossPass(kind=workload.loss, compiled=compiles_loss(workload))
     timeline = train_timeline(titan, replace(workload, framework_version=None), layout, partial(_record, memory, key, loss))
     draft = explain_training(titan, workload, layout, timeline, corrections)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.dtypes import DType
+from service.estimator.frameworks.torchtitan.ring import ring_flash
 from service.estimator.frameworks.torchtitan.saving import SavedOutputs
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import GatedFeedForward
@@ -34,6 +35,8 @@ class TitanBlock:
     feed_forward: GatedFeedForward
     selects: bool
     compiled: bool
+    ranks: int = 1
+    """Context-parallel ranks, whose keys and values pass by."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
@@ -94,7 +97,8 @@ class TitanBlock:
         wide = sizes.scale(key.numel, repeats)
         keys, values = (part if repeats == 1 else copy_of(tape, part, numel=wide) for part in (key, value))
         statistics = sizes.scale(heads.rows, DType.FP32.bytes_per_element)
-        mixed = saved.attention(lambda: kernels.flash(tape, query, keys, values, heads), statistics)
+        kernel = partial(ring_flash, ranks=self.ranks) if self.ranks > 1 else kernels.flash
+        mixed = saved.attention(lambda: kernel(tape, query, keys, values, heads), statistics)
         tape.free(query, keys, values, *((key, value) if repeats > 1 else ()))
         result = saved.product(lambda: run.linear(how.output, mixed, scope))
         tape.free(mixed)

@@ -15,16 +15,19 @@ FAMILIES = ("llama", "qwen3")
 """Families of torchtitan's own models that are read here: ``models/llama3`` and the dense ones of ``models/qwen3``."""
 
 
-def in_torchtitan(model: Architecture, workload: TrainWorkload) -> Architecture:
-    """Return the model with torchtitan's blocks; raise NotModelledError for one that it has none of here."""
+def in_torchtitan(model: Architecture, workload: TrainWorkload, *, ranks: int = 1) -> Architecture:
+    """Return the model with torchtitan's blocks; raise NotModelledError for one that it has none of here.
+
+    ``ranks``: context-parallel ranks that a sequence is split over.
+    """
     if model.family not in FAMILIES:
         raise NotModelledError(f"{model.family} in torchtitan", field="workload.framework", modelled=FAMILIES)
     per_operation = workload.activation_checkpointing is Checkpointing.SELECTIVE and workload.selective_every is None
-    blocks = tuple((_block(block, workload, selects=per_operation), count) for block, count in model.blocks)
+    blocks = tuple((_block(block, workload, selects=per_operation, ranks=ranks), count) for block, count in model.blocks)
     return replace(model, blocks=blocks, masks=(), rotary_tables=(model.spec.head_dim,), rotary_dtype=DType.FP32)
 
 
-def _block(block: object, workload: TrainWorkload, *, selects: bool) -> TitanBlock:
+def _block(block: object, workload: TrainWorkload, *, selects: bool, ranks: int) -> TitanBlock:
     assert isinstance(block, Block)  # noqa: S101 - the families above are made of these
     assert isinstance(block.attention, Attention)  # noqa: S101 - likewise
     assert isinstance(block.feed_forward, GatedFeedForward)  # noqa: S101 - likewise
@@ -35,4 +38,5 @@ def _block(block: object, workload: TrainWorkload, *, selects: bool) -> TitanBlo
         feed_forward=block.feed_forward,
         selects=selects,
         compiled=workload.compile,
+        ranks=ranks,
     )

@@ -1,5 +1,7 @@
 """Which training workloads torchtitan has a term for, and what its releases do differently."""
 
+from dataclasses import replace
+
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout, Sharding
 from service.estimator.workload import Attention, Checkpointing, Loss, Method, TrainWorkload
@@ -12,6 +14,19 @@ def compiles_loss(workload: TrainWorkload) -> bool:
     """Tell whether the loss is compiled with the model (``framework_version``: the date of the release)."""
     first, last = LOSS_NOT_COMPILED
     return workload.compile and not first <= (workload.framework_version or last) < last
+
+
+def local_tokens(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorkload, Layout]:
+    """Return the step of one context-parallel rank: its share of each sequence, with states over data and context ranks.
+
+    Sequences are split into twice as many parts as there are ranks, of which each takes an early and a late one.
+    """
+    ranks = layout.context_parallel
+    if workload.sequence_length % (2 * ranks):
+        message = f"sequence_length {workload.sequence_length} is no multiple of {2 * ranks}, twice the context_parallel ranks"
+        raise InvalidInputError(message, field="workload.sequence_length")
+    local = replace(workload, sequence_length=workload.sequence_length // ranks)
+    return local, replace(layout, context_parallel=1, data_parallel=layout.data_parallel * ranks)
 
 
 def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
