@@ -135,7 +135,8 @@ def _explained(name: str, workload: TrainWorkload, layout: Layout, line: StageTi
     if name == "temporaries":
         return Basis.FORMULA, "workspaces of cuBLAS and Transformer Engine, and what a kernel needs for a moment", _KEPT
     if name == "communication_buffers":
-        return Basis.FORMULA, "the sequence gathered for the head, a buffer that stays", "core/tensor_parallel/layers.py"
+        what = "the last input of each chunk with its gradient, and the sequence gathered for the head: both stay"
+        return Basis.FORMULA, what, "core/pipeline_parallel/schedules.py, core/tensor_parallel/layers.py"
     if name in {"activations", "logits"}:
         return Basis.FORMULA, _flying(workload, layout, line), _KEPT
     return Basis.EXACT, f"{format_count(line.held.total)} params x {_per_parameter(name, workload, layout)}", _CORE

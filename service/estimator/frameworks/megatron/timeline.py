@@ -90,15 +90,20 @@ class _Walk:
             "temporaries": workspace_bytes(
                 layers, hopper=self.hopper, unfused=unfused, deterministic=self.workload.deterministic
             ),
-            "communication_buffers": self._gather_buffer(self.shape, layers),
+            "communication_buffers": self._gather_buffer(layers) + self._received(layers),
         }
         return held, states, standing
 
-    def _gather_buffer(self, shape: Shape, layers: StageLayers) -> int:
+    def _gather_buffer(self, layers: StageLayers) -> int:
         """Return the global buffer in which the head gathers its input under sequence parallelism (core/utils.py)."""
-        if shape.spread == 1 or not layers.last:
+        if self.shape.spread == 1 or not layers.last:
             return 0
-        return sizes.evaluate(sizes.per_token(2 * shape.hidden), self.values)
+        return sizes.evaluate(sizes.per_token(2 * self.shape.hidden), self.values)
+
+    def _received(self, layers: StageLayers) -> int:
+        """Return what chunks were sent last: ``set_input_tensor`` holds it, and ``retain_grad`` its gradient (schedules.py)."""
+        chunks = self.layout.virtual_pipeline_stages - layers.first
+        return sizes.evaluate(sizes.per_token(2 * chunks * 2 * self.shape.hidden // self.shape.spread), self.values)
 
     def _highest(
         self, name: str, sections: tuple[Section, ...], standing: Parts, running: tuple[list[ChunkRecord], tuple[int, ...]]
