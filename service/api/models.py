@@ -27,9 +27,10 @@ from service.catalog.models import ModelEntry, find_model, list_models, load_arc
 from service.errors import ModelNotFoundError
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
+from service.estimator.quantization.weights import weight_bytes
 from service.usecases import models
 from service.usecases.access import StoredModel
-from service.usecases.sources import stored_architecture
+from service.usecases.sources import stored_architecture, warnings_of
 
 TAG = "models"
 PATH = {"name": Name}
@@ -221,6 +222,7 @@ def _shape(stored: StoredModel) -> ModelAnswer:
         revision=stored.revision,
         origin="stored",
         created_at=timestamp(stored.created_at),
+        warnings=warnings_of(stored.content),
     )
 
 
@@ -232,6 +234,7 @@ def _entry_shape(entry: ModelEntry) -> ModelAnswer:
         origin="catalogue",
         created_at=None,
         aliases=entry.aliases,
+        warnings=[],
     )
 
 
@@ -245,11 +248,17 @@ def _model(architecture: Architecture, **known: Any) -> ModelAnswer:  # noqa: AN
             embedding=counts.embedding + counts.by_module.get("lm_head", 0),
             by_module=counts.by_module,
         ),
-        weight_bytes={dtype.value: architecture.weight_bytes(dtype) for dtype in (DType.FP32, DType.BF16)},
+        weight_bytes={dtype.value: architecture.weight_bytes(dtype) for dtype in (DType.FP32, DType.BF16)}
+        | _packed(architecture),
         architecture=architecture.describe(),
-        warnings=[],
         **known,
     )
+
+
+def _packed(architecture: Architecture) -> dict[str, int]:
+    """Return the bytes of weights that the config quantises: codes, scales, and what stays in 16 bit."""
+    scheme = architecture.quantization
+    return {} if scheme is None else {scheme.packing.value: weight_bytes(architecture, scheme, DType.BF16).total}
 
 
 router = Router(path="/v1/models", route_handlers=[list_all, create, read, replace, remove])

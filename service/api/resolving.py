@@ -11,8 +11,10 @@ from service.api.schemas.measurements import MeasurementRequest
 from service.api.schemas.models import ModelSource as StoredSource
 from service.calibration.key import calibration_key
 from service.catalog.gpus import resolve_gpu
+from service.errors import InvalidRequestError
 from service.jobs.contract import MeasureRequest, ModelSource, task_of
 from service.usecases.access import ModelContent
+from service.usecases.checkpoints import Checkpoint, of_header, of_index
 from service.usecases.measurable import check_plannable
 from service.usecases.sources import content_of
 from service.usecases.specs import SpecBook
@@ -64,5 +66,17 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
 def read_content(sent: StoredSource) -> ModelContent:
     """Return what is to be stored about a model."""
     source = only_one(sent, ("hf_config", "architecture"), "source")
+    checkpoint = _read_files(sent)
     with fields_under(f"source.{next(iter(source))}"):
-        return content_of(source)
+        return content_of(source, checkpoint=checkpoint)
+
+
+def _read_files(sent: StoredSource) -> Checkpoint | None:
+    """Return what the checkpoint's files hold; they are described once, by an index or by a header."""
+    index, header = optional(sent.safetensors_index), optional(sent.safetensors_header)
+    if index is not None and header is not None:
+        message = "source has a safetensors_index and a safetensors_header; give the one that the checkpoint has"
+        raise InvalidRequestError(message, errors=[{"field": "source.safetensors_header", "message": message}])
+    if index is not None:
+        return of_index(index)
+    return None if header is None else of_header(header)

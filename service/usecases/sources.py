@@ -6,6 +6,7 @@ from service.db.values import ModelContent
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.families.registry import architecture_from_config, architecture_from_spec
+from service.usecases.checkpoints import Checkpoint, disagreements, read_checkpoint
 
 Source = Mapping[str, object]
 """``{"hf_config": {…config.json…}}`` or ``{"architecture": {…our own spec…}}``."""
@@ -25,15 +26,15 @@ def read_source(source: Source) -> Architecture:
             raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
 
 
-def content_of(source: Source) -> ModelContent:
-    """Return what is stored about a model: its source, and everything that follows from it."""
+def content_of(source: Source, *, checkpoint: Checkpoint | None = None) -> ModelContent:
+    """Return what is stored about a model: its source, the sums of its files, and everything that follows from it."""
     architecture = read_source(source)
     counts = architecture.parameter_counts()
     if counts.total > MAX_PARAMETERS:
         message = f"this model has {counts.total:,} parameters; at most {MAX_PARAMETERS:,} can be stored"
         raise InvalidRequestError(message, errors=[{"field": "source", "message": message}])
     return ModelContent(
-        source=source,
+        source=source if checkpoint is None else {**source, "checkpoint": checkpoint.describe()},
         architecture=architecture.describe(),
         family=architecture.family,
         fingerprint=architecture.fingerprint(),
@@ -47,6 +48,14 @@ def content_of(source: Source) -> ModelContent:
 def stored_architecture(content: ModelContent) -> Architecture:
     """Return the architecture of a stored revision, from its own spec: the source is not read again."""
     return architecture_from_spec(content.architecture)
+
+
+def warnings_of(content: ModelContent) -> list[str]:
+    """Return what is to be said of a stored revision: where its files hold other bytes than its tree."""
+    checkpoint, config = read_checkpoint(content.source.get("checkpoint")), content.source.get("hf_config")
+    if checkpoint is None:
+        return []
+    return list(disagreements(stored_architecture(content), checkpoint, config if isinstance(config, Mapping) else {}))
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, object]], Architecture]] = {

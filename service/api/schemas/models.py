@@ -9,10 +9,17 @@ from service.api.schemas.fields import Answer, Cursor, JsonObject, Name, PageLim
 
 
 class ModelSource(Strict, frozen=True, kw_only=True):
-    """Where a model's structure comes from: exactly one of the two."""
+    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked."""
 
     hf_config: Annotated[JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")] = UNSET
     architecture: Annotated[JsonObject | UnsetType, Meta(description="Our own spec, as GET shows it.")] = UNSET
+    safetensors_index: Annotated[
+        JsonObject | UnsetType,
+        Meta(description="A model.safetensors.index.json: its total_size must be the tree's, or `warnings` says why not."),
+    ] = UNSET
+    safetensors_header: Annotated[
+        JsonObject | UnsetType, Meta(description="The JSON header of a single safetensors file, in place of an index.")
+    ] = UNSET
 
 
 class ModelCreate(Strict, frozen=True, kw_only=True):

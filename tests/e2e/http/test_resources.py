@@ -175,3 +175,19 @@ def test_odd_paths_are_not_found(client: httpx.Client, path: str) -> None:
 def test_nul_in_a_config_is_refused(client: httpx.Client) -> None:
     """Postgres takes no NUL in JSON, so nothing with one is offered to it."""
     assert slug(client.post("/v1/models", json=model("tiny", note="a\0b")), 422) == "unstorable-text"
+
+
+def test_files_that_disagree_with_the_config_are_flagged(client: httpx.Client) -> None:
+    """An index or a header is compared with the tree; the difference is a warning of every later answer too."""
+    agreeing, config = {"metadata": {"total_size": 2 * 90_432}, "weight_map": {}}, {**TINY, "torch_dtype": "bfloat16"}
+    tensor = {"dtype": "BF16", "shape": [90_433], "data_offsets": [0, 180_866]}
+
+    fine = client.post("/v1/models", json={"name": "fine", "source": {"hf_config": config, "safetensors_index": agreeing}})
+    odd = client.post("/v1/models", json={"name": "odd", "source": {"hf_config": config, "safetensors_header": {"a": tensor}}})
+    both = {"hf_config": config, "safetensors_index": agreeing, "safetensors_header": {"a": tensor}}
+    refused = client.post("/v1/models", json={"name": "both", "source": both})
+
+    assert (fine.status_code, fine.json()["parameters"]["total"], fine.json()["warnings"]) == (201, 90_432, [])
+    assert "2 more" in odd.json()["warnings"][0]
+    assert client.get(odd.headers["location"]).json()["warnings"] == odd.json()["warnings"]
+    assert slug(refused, 422) == "invalid-request"
