@@ -148,14 +148,14 @@ def test_context_ranks_share_the_tokens_and_the_states() -> None:
 def test_a_ring_needs_room_for_what_comes_by() -> None:
     """Keys and values of all ranks are gathered at once, and outputs merged in fp32: more ranks, more of them."""
     model, added = a_model(num_hidden_layers=2, vocab_size=64), []
-    for ranks in (2, 4, 8):
+    for ranks in (8, 16, 32):
         layout = Layout(data_parallel=1, context_parallel=ranks, zero_stage=3, sharding=Sharding.FSDP2)
         answer = _ask(model, layout, sequence_length=ranks * 512)
         added.append(_at(answer, "forward") - answer.steady_bytes)
 
     passing = 2 * _TOKENS * 64 * 2
-    assert added[1] - added[0] == 2 * passing
-    assert added[2] - added[1] == 4 * passing
+    assert added[1] - added[0] == 8 * passing
+    assert added[2] - added[1] == 16 * passing
 
 
 def test_a_sequence_that_ranks_cannot_halve_is_refused() -> None:
