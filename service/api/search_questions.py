@@ -9,7 +9,7 @@ from service.api.schemas.fit import GpuReference
 from service.api.schemas.how_many import Constraints, HowManyRequest
 from service.catalog.gpus import entries_named
 from service.estimator.device import Device
-from service.planner.space import DEFAULT_MAX_GPUS, SEARCHABLE, Limits, Question
+from service.planner.space import DEFAULT_MAX_GPUS, Limits, Question, searched
 from service.usecases.how_many import HowManyQuestion
 
 
@@ -24,13 +24,14 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
         confidence=request.confidence,
         global_batch_size=optional(constraints.global_batch_size),
     )
-    searched = SEARCHABLE - fixed
+    question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
+    varied = searched(question)
     defaults = (*workload_defaults, *layout_defaults)
     return HowManyQuestion(
         architecture=model.architecture,
-        question=Question(workload=workload, layout=layout, fixed=fixed, limits=limits),
+        question=question,
         devices=read_devices(request.gpu),
-        assumptions=tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in searched),
+        assumptions=tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied),
     )
 
 

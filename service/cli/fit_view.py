@@ -32,6 +32,13 @@ def _balance(answer: Document) -> str:
     level = per_gpu["intervals"]["level"]
     left, missing = answer["headroom_bytes"], answer["deficit_bytes"]
     balance = f"{show_bytes(missing)} too much" if missing else f"{show_bytes(left)} left"
+    serving = answer["serving"]
+    if serving is not None and serving["kv_pool_bytes"] is not None:
+        need = (
+            f"{show_bytes(serving['required_bytes'])} per GPU, of the engine's budget of {show_bytes(serving['budget_bytes'])}"
+        )
+        between = f"{level:.0%} between {show_bytes(low)} and {show_bytes(high)}"
+        return f"{need}: {balance}; it fills {show_bytes(per_gpu['device_bytes'])} ({between}; {answer['basis']})"
     need = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
     return (
         f"{need}, of {show_bytes(answer['usable_bytes'])} usable: "
@@ -91,6 +98,9 @@ def _rules(answer: Document) -> Group:
 def _lines(answer: Document) -> Iterator[str]:
     if (serving := answer["serving"]) is not None:
         yield f"cache: {serving['kv_bytes_per_token']:,} bytes per token, {show_bytes(serving['kv_cache_bytes'])} in all"
+        if serving["kv_pool_bytes"] is not None:
+            room = f"{serving['kv_pool_tokens']:,} tokens, {serving['max_num_sequences']:,} sequences of this length"
+            yield f"pool: {show_bytes(serving['kv_pool_bytes'])} for {room}"
     if (throughput := answer["throughput"]) is not None:
         speed = f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} tokens/s"
         yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']})"

@@ -11,6 +11,7 @@ from service.cli.words import words_of_assumptions, words_of_change
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS = 8
 _COLUMNS = ("data parallel", "sharded by", "stage", "checkpointing", "micro batch", "per GPU", "left")
+_SPLIT = ("tensor parallel",)
 _NUMBERS = ("data parallel", "stage", "micro batch", "per GPU", "left")
 
 
@@ -38,7 +39,9 @@ def _number(num_gpus: int | None) -> str:
 
 def _tables(plan: Document) -> Iterator[RenderableType]:
     if plan["candidates"]:
-        yield table(_COLUMNS, [_candidate(candidate) for candidate in plan["candidates"]], right=_NUMBERS)
+        splits = any(candidate["layout"]["tensor_parallel"] > 1 for candidate in plan["candidates"])
+        rows = [_candidate(candidate, splits=splits) for candidate in plan["candidates"]]
+        yield table((*_SPLIT, *_COLUMNS) if splits else _COLUMNS, rows, right=(*_SPLIT, *_NUMBERS))
     if plan["rejected"]:
         # The largest of the numbers that are too small: the small ones are no surprise.
         nearest = plan["rejected"][-_SHOWN_REJECTIONS:]
@@ -46,9 +49,10 @@ def _tables(plan: Document) -> Iterator[RenderableType]:
         yield titled("why fewer are not enough", table(("GPUs", "missing", "because"), rows, right=("GPUs", "missing")))
 
 
-def _candidate(candidate: Document) -> tuple[str, ...]:
+def _candidate(candidate: Document, *, splits: bool) -> tuple[str, ...]:
     said = {**candidate["workload"], **candidate["layout"]}
     return (
+        *((str(said["tensor_parallel"]),) if splits else ()),
         str(said["data_parallel"]),
         str(said["sharding"]),
         str(said["zero_stage"]),

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from service.estimator.dtypes import DType
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Attention, Checkpointing, Engine, Lora, Method, ServeWorkload, TrainWorkload, Workload
 
 Config = tuple[Workload, Layout]
 Move = Callable[[Config], Iterator[Config]]
 """Yields every configuration that this step leads to; none where the step is taken already or makes no sense."""
 MAX_DATA_PARALLEL = 1024
+SPLITTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
+"""Engines that spread a replica over tensor-parallel ranks, whatever the model, and keep an fp8 cache."""
 
 
 def fused_optimizer(config: Config) -> Iterator[Config]:
@@ -80,11 +83,40 @@ def lora(config: Config) -> Iterator[Config]:
 
 
 def fewer_sequences(config: Config) -> Iterator[Config]:
-    """Serve fewer sequences at once, a sixteenth less each time."""
+    """Serve fewer sequences at once, a sixteenth less each time, and from there half as many each time."""
     match config:
         case (ServeWorkload() as workload, layout):
-            for left in sorted({workload.num_sequences * share // 16 for share in range(1, 16)} - {0}, reverse=True):
-                yield replace(workload, num_sequences=left), layout
+            halves = {workload.num_sequences >> power for power in range(5, workload.num_sequences.bit_length())}
+            for left in sorted({workload.num_sequences * share // 16 for share in range(1, 16)} | halves - {0}, reverse=True):
+                if left:
+                    yield replace(workload, num_sequences=left), layout
+
+
+def split_replica(config: Config) -> Iterator[Config]:
+    """Spread a replica over twice the tensor-parallel ranks, and twice again, within a node."""
+    match config:
+        case (ServeWorkload(engine=engine) as workload, layout) if engine in SPLITTING:
+            ranks = layout.tensor_parallel * 2
+            while ranks * layout.pipeline_parallel <= layout.gpus_per_node:
+                yield workload, replace(layout, tensor_parallel=ranks)
+                ranks *= 2
+
+
+def shorter_sequences(config: Config) -> Iterator[Config]:
+    """Let the engine accept no longer sequences than are asked."""
+    match config:
+        case (ServeWorkload(engine=engine) as workload, layout) if engine in SPLITTING:
+            tokens = workload.prompt_tokens + workload.output_tokens
+            if workload.max_model_len != tokens:
+                yield replace(workload, max_model_len=tokens), layout
+
+
+def fp8_cache(config: Config) -> Iterator[Config]:
+    """Keep keys and values in 8 bits."""
+    match config:
+        case (ServeWorkload(engine=engine) as workload, layout) if engine in SPLITTING:
+            if workload.kv_cache_dtype is not DType.FP8:
+                yield replace(workload, kv_cache_dtype=DType.FP8), layout
 
 
 MOVES: tuple[Move, ...] = (
@@ -96,5 +128,8 @@ MOVES: tuple[Move, ...] = (
     full_checkpointing,
     more_ranks,
     lora,
+    shorter_sequences,
+    fp8_cache,
     fewer_sequences,
+    split_replica,
 )

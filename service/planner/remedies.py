@@ -13,7 +13,7 @@ from service.planner.changes import changes
 from service.planner.moves import MOVES, Config, Move
 from service.planner.pace import seconds_per_token
 from service.planner.subject import Subject
-from service.planner.verdict import Verdict, judge
+from service.planner.verdict import Verdict, judge, needed_bytes
 
 MAX_REMEDIES = 8
 _RANK = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.DOES_NOT_FIT: 2}
@@ -39,7 +39,7 @@ def find_remedies(subject: Subject, workload: Workload, layout: Layout, estimate
     proposed only where they suffice. What is saved is told between two evaluations, neither of them replayed.
     """
     asked = (workload, layout)
-    trial = _Trial(subject=subject, asked=asked, device_bytes=subject.evaluate(workload, layout).device_bytes)
+    trial = _Trial(subject=subject, asked=asked, needed_bytes=needed_bytes(subject.evaluate(workload, layout)))
     singles = [found for move in MOVES if (found := _first_enough(trial, move(asked))) is not None]
     enough = any(remedy.verdict is Verdict.FITS for remedy in singles)
     tried = singles if enough else [*singles, *_pairs(trial)]
@@ -55,14 +55,14 @@ def _by_cost(remedy: Remedy) -> tuple[int, float, int, int]:
 class _Trial:
     subject: Subject
     asked: Config
-    device_bytes: int
+    needed_bytes: int
 
     def of(self, config: Config) -> Remedy | None:
         """Return what comes of a configuration; nothing when it cannot run or saves nothing."""
         workload, layout = config
         with suppress(EstimatorError):
             estimate = self.subject.evaluate(workload, layout)
-            saves = self.device_bytes - estimate.device_bytes
+            saves = self.needed_bytes - needed_bytes(estimate)
             if saves > 0:
                 return Remedy(
                     change=changes(self.asked, config),

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
-from service.estimator.workload import Checkpointing, Engine, ServeWorkload, TrainWorkload, Workload
-from service.planner.moves import Config
+from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.planner.moves import SPLITTING, Config
 
 SEARCHABLE = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
 """Fields that a search varies when the request leaves them open."""
@@ -15,7 +15,6 @@ LEVEL = 0.95
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
 _MEGATRON_STAGES = 2
-_SPLITTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +88,16 @@ def configs(question: Question, num_gpus: int) -> Iterator[Config]:
                 yield batched, placed
 
 
+def searched(question: Question) -> frozenset[str]:
+    """Return the fields that a search of this question varies."""
+    varied = SEARCHABLE - question.fixed
+    return varied | {"tensor_parallel"} if _splits_replica(question) else varied
+
+
 def _splits_replica(question: Question) -> bool:
     """Whether the search may spread a replica over tensor-parallel ranks: of engines that do so for every model."""
     workload = question.workload
-    engine = isinstance(workload, ServeWorkload) and workload.engine in _SPLITTING
+    engine = isinstance(workload, ServeWorkload) and workload.engine in SPLITTING
     return engine and question.is_open("tensor_parallel")
 
 

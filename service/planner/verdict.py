@@ -40,6 +40,14 @@ def _verdict(estimate: Estimate, device: Device) -> Verdict:
     return Verdict.FITS if estimate.device_interval.high <= device.usable_bytes else Verdict.TIGHT
 
 
+def needed_bytes(estimate: Estimate) -> int:
+    """Return what must find room: the device's bytes, or of an engine that fills its budget what it cannot do without."""
+    serving = estimate.serving
+    if serving is not None and serving.smallest_bytes is not None:
+        return max(serving.required_bytes, serving.smallest_bytes)
+    return estimate.device_bytes
+
+
 def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int:
     """Return the bytes missing on a GPU, or in an engine's budget: at the upper end of the interval if ``confident``."""
     serving = estimate.serving

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Attention, Checkpointing, ServeWorkload, TrainWorkload
+from service.estimator.workload import Attention, Checkpointing, Engine, ServeWorkload, TrainWorkload
 from service.planner import moves
 from service.planner.moves import MOVES, Config, Move
 from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT, ZERO_3
@@ -78,3 +78,37 @@ def test_fewer_sequences_descend_and_never_reach_none(num_sequences: int) -> Non
     assert left == sorted(set(left), reverse=True)
     assert all(0 < value < num_sequences for value in left)
     assert bool(left) == (num_sequences > 1)
+
+
+ENGINE = replace(CHAT, engine=Engine.VLLM)
+
+
+def test_a_replica_is_split_within_a_node() -> None:
+    """Twice the ranks, and twice again; transformers and training are left alone."""
+    ranks = [layout.tensor_parallel for _, layout in moves.split_replica((ENGINE, Layout(gpus_per_node=8)))]
+
+    assert ranks == [2, 4, 8]
+    assert list(moves.split_replica((CHAT, ONE_GPU))) == []
+
+
+def test_sequences_are_cut_to_what_is_asked() -> None:
+    """An engine that accepts no longer sequence than 512 tokens needs room for no longer one."""
+    lengths = [workload.max_model_len for workload, _ in moves.shorter_sequences((ENGINE, ONE_GPU))]  # type: ignore[union-attr]  # serves
+
+    assert lengths == [512]
+    assert list(moves.shorter_sequences((replace(ENGINE, max_model_len=512), ONE_GPU))) == []
+
+
+def test_a_cache_of_8_bits_is_offered_once() -> None:
+    """An fp8 cache stays as it is."""
+    ((workload, _),) = moves.fp8_cache((ENGINE, ONE_GPU))
+
+    assert list(moves.fp8_cache((workload, ONE_GPU))) == []
+
+
+def test_far_fewer_sequences_are_offered_by_halves() -> None:
+    """Below a sixteenth each step serves half as many."""
+    asked = replace(CHAT, num_sequences=4096)
+    offered = [workload.num_sequences for workload, _ in moves.fewer_sequences((asked, ONE_GPU))]  # type: ignore[union-attr]  # serves
+
+    assert offered[-8:] == [128, 64, 32, 16, 8, 4, 2, 1]
