@@ -11,6 +11,8 @@ from service.estimator.outside import Share, communicators, device_context, inte
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
 from service.estimator.workload import Allocator
 
+_REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
+"""Kinds whose residuals are those of replays."""
 ROUNDING_PER_MILLE = 21
 """The allocator hands out whole blocks: 0.06 % more than the tensors at the median of 298 traced steps, 2.1 % at 97.5 %."""
 
@@ -133,14 +135,15 @@ def _rounding(draft: Draft) -> int:
 def _reserved_interval(draft: Draft, inside: Interval, slack: Share) -> Interval:
     """Return the interval of the reserved bytes, which are never fewer than the allocated ones.
 
-    A ratio has quantiles of its own, beside which the residuals of the kind stand.
+    A ratio has quantiles of its own; where the kind is never replayed, its residuals stand beside them.
     """
     point = draft.peak.allocated_bytes + slack.point
     residual = widened(point, point, draft.kind, "reserved")
     low, high = residual.low, residual.high
     if draft.replayed is None:
         base = _base(draft, inside)
-        low, high = min(low, base.low + slack.low), max(high, base.high + slack.high)
+        least, most = base.low + slack.low, base.high + slack.high
+        low, high = (least, most) if draft.kind in _REPLAYED_KINDS else (min(low, least), max(high, most))
     return Interval(max(low, inside.low), max(high, inside.high))
 
 

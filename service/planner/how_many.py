@@ -47,7 +47,7 @@ def how_many(subject: Subject, question: Question) -> Plan:
     rejected = tuple(miss for count in smaller if (miss := search.rejection(count)) is not None)
     if found is None and not rejected and search.refusal is not None:
         raise search.refusal
-    candidates = () if found is None else tuple(map(search.answered, search.ranked(found)[:MAX_CANDIDATES]))
+    candidates = () if found is None else _shown(search, found)
     searched = Searched(layouts=search.num_estimated, pruned=counters(search, indivisible=len(allowed) - len(counts)))
     if found is not None:
         return Plan(num_gpus=found, candidates=candidates, rejected=rejected, searched=searched)
@@ -61,6 +61,12 @@ def how_many(subject: Subject, question: Question) -> Plan:
         closest=closest,
         smallest_change=_smallest_change(subject, closest.nearest, most=question.limits.max_gpus),
     )
+
+
+def _shown(search: Search, num_gpus: int) -> tuple[Candidate, ...]:
+    """Return the best configurations as they are shown: those that still suffice once everything is known, if any do."""
+    answered = tuple(map(search.answered, search.ranked(num_gpus)[:MAX_CANDIDATES]))
+    return tuple(candidate for candidate in answered if not candidate.missing_bytes) or answered
 
 
 def _smallest_change(subject: Subject, nearest: Candidate, *, most: int) -> Remedy | None:
