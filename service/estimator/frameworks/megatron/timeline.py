@@ -10,7 +10,7 @@ from service.estimator.frameworks.megatron.parameters import StageParameters, st
 from service.estimator.frameworks.megatron.shape import Shape, Switches, shape_of, switches_of
 from service.estimator.frameworks.megatron.stages import StageLayers, chunks_of, in_flight, joined
 from service.estimator.frameworks.megatron.states import StageStates, stage_states
-from service.estimator.frameworks.megatron.workspaces import is_blackwell, is_hopper, workspace_bytes
+from service.estimator.frameworks.megatron.workspaces import Generation, generation_of, workspace_bytes
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, Parts
 from service.estimator.tape import sizes
@@ -48,18 +48,19 @@ def stage_timelines(
     model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder
 ) -> tuple[StageTimeline, ...]:
     """Return the timeline of each stage."""
-    hopper = is_hopper(device)
-    fused = hopper and not (workload.deterministic and is_blackwell(device))
+    generation = generation_of(device)
+    latest = Generation.HOPPER if workload.deterministic else Generation.BLACKWELL
+    fused = Generation.HOPPER <= generation <= latest
     shape, how = shape_of(model, layout), switches_of(workload, fused_attention=fused)
-    walk = _Walk(workload, layout, shape, recorder(shape, how), hopper=hopper)
+    walk = _Walk(workload, layout, shape, recorder(shape, how), generation)
     return tuple(walk.stage(stage, chunks_of(model, layout, stage)) for stage in range(layout.pipeline_parallel))
 
 
 class _Walk:
     """The step on each stage."""
 
-    def __init__(self, workload: TrainWorkload, layout: Layout, shape: Shape, record: Record, *, hopper: bool) -> None:
-        self.workload, self.layout, self.shape, self.record, self.hopper = workload, layout, shape, record, hopper
+    def __init__(self, workload: TrainWorkload, layout: Layout, shape: Shape, record: Record, generation: Generation) -> None:
+        self.workload, self.layout, self.shape, self.record, self.generation = workload, layout, shape, record, generation
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length // layout.context_parallel)
         self.held: dict[StageLayers, tuple[StageParameters, StageStates, Parts]] = {}
 
@@ -87,9 +88,7 @@ class _Walk:
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
-            "temporaries": workspace_bytes(
-                layers, hopper=self.hopper, unfused=unfused, deterministic=self.workload.deterministic
-            ),
+            "temporaries": workspace_bytes(layers, self.generation, unfused=unfused, deterministic=self.workload.deterministic),
             "communication_buffers": self._gather_buffer(layers) + self._received(layers),
         }
         return held, states, standing

@@ -1,5 +1,7 @@
 """Buffers of libraries that live in the allocator from the first product on: cuBLAS's and Transformer Engine's workspaces."""
 
+from enum import IntEnum
+
 from service.estimator.device import Device
 from service.estimator.frameworks.megatron.stages import StageLayers
 from service.estimator.units import KIB, MIB
@@ -14,26 +16,30 @@ GROUPED_STREAMS = 4
 """Streams over which grouped products are spread, each with one more workspace (get_multi_stream_cublas_workspace)."""
 
 
-def is_hopper(device: Device) -> bool:
-    """Tell whether a GPU is a Hopper or later, as one that is only known by its memory is taken to be."""
-    return not device.name.startswith(_BEFORE_HOPPER)
+class Generation(IntEnum):
+    """Generations of GPUs that libraries tell apart, by compute capability: before 9, 9 and after."""
+
+    AMPERE = 8
+    HOPPER = 9
+    BLACKWELL = 10
 
 
-def is_blackwell(device: Device) -> bool:
-    """Tell whether a GPU is a Blackwell."""
-    return device.name.startswith(_BLACKWELL)
+def generation_of(device: Device) -> Generation:
+    """Return a GPU's generation; one that is only known by its memory is taken for a Hopper."""
+    if device.name.startswith(_BLACKWELL):
+        return Generation.BLACKWELL
+    return Generation.AMPERE if device.name.startswith(_BEFORE_HOPPER) else Generation.HOPPER
 
 
-def workspace_bytes(layers: StageLayers, *, hopper: bool, unfused: bool, deterministic: bool) -> int:
+def workspace_bytes(layers: StageLayers, generation: Generation, *, unfused: bool, deterministic: bool) -> int:
     """Return the workspaces of a stage.
 
-    Transformer Engine has 32 MiB on Hopper and 4 MiB before (module/base.py, get_cublas_workspace_size_bytes); PyTorch has
-    ``:4096:8`` from Hopper on and where results must be reproducible, else ``:4096:2:16:8``, per handle
-    (parseChosenWorkspaceSize) where its own products run: the head's, a router's, or those of unfused attention.
+    Transformer Engine has 32 MiB from Hopper on and 4 MiB before (module/base.py, get_cublas_workspace_size_bytes); PyTorch
+    has ``:4096:8`` on Hopper and where results must be reproducible, else ``:4096:2:16:8``, per handle
+    (CUDAContextLight, parseChosenWorkspaceSize) where its own products run: the head's, a router's, or those of unfused attention.
     """
-    engine = 32 * MIB if hopper else 4 * MIB
-    own = layers.last or layers.sparse or unfused
-    each = 8 * 4096 * KIB if hopper or deterministic else 2 * 4096 * KIB + 8 * 16 * KIB
-    torch = TORCH_HANDLES * each if own else 0
+    engine = 4 * MIB if generation is Generation.AMPERE else 32 * MIB
+    each = 8 * 4096 * KIB if generation is Generation.HOPPER or deterministic else 2 * 4096 * KIB + 8 * 16 * KIB
+    torch = TORCH_HANDLES * each if layers.last or layers.sparse or unfused else 0
     grouped = GROUPED_STREAMS * engine if layers.sparse else 0
     return engine + torch + grouped

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from service.catalog.gpus import resolve_gpu
 from service.estimator.families.registry import architecture_from_spec
 from service.estimator.frameworks.megatron.parameters import stage_parameters
 from service.estimator.frameworks.megatron.shape import shape_of
 from service.estimator.frameworks.megatron.stages import chunks_of, joined
 from service.estimator.frameworks.megatron.states import stage_states
-from service.estimator.frameworks.megatron.workspaces import workspace_bytes
+from service.estimator.frameworks.megatron.workspaces import generation_of, workspace_bytes
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
 from tests.accuracy.published.rows import Untranslatable
@@ -226,13 +227,13 @@ _FP16 = {
 
 def _solved(spec: Mapping[str, Any], layout: Mapping[str, Any], gpu: str, steady_bytes: int) -> int:
     """Return the data-parallel ranks, a power of two, whose states come closest to what lies between steps."""
-    model, hopper = architecture_from_spec(spec), gpu != "A100-SXM4-80GB"
+    model, generation = architecture_from_spec(spec), generation_of(resolve_gpu(gpu).device())
 
     def distance(ranks: int) -> int:
         held = Layout(**{**layout, "sharding": Sharding.MEGATRON, "data_parallel": ranks})
         shape, layers = shape_of(model, held), joined(chunks_of(model, held, held.pipeline_parallel - 1))
         states = stage_states(stage_parameters(shape, layers), POLICIES["megatron_bf16"], held, "adamw")
-        return abs(steady_bytes - states.resident - workspace_bytes(layers, hopper=hopper, unfused=False, deterministic=False))
+        return abs(steady_bytes - states.resident - workspace_bytes(layers, generation, unfused=False, deterministic=False))
 
     least = max(1, layout["expert_parallel"] * layout.get("expert_tensor_parallel", layout["tensor_parallel"]))
     sizes = [1 << power for power in range(_LARGEST_JOB.bit_length())]

@@ -182,7 +182,8 @@ def test_a_layer_keeps_what_the_paper_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "workspaces", "copied"), [("A100-SXM4-80GB", 2 * (32 * MIB - 8320 * KIB), 0), ("GB200-186GB", 0, 1)]
+    ("name", "workspaces", "copied"),
+    [("A100-SXM4-80GB", 2 * (32 * MIB - 8320 * KIB), 0), ("GB200-186GB", 2 * (32 * MIB - 8320 * KIB), 1)],
 )
 def test_reproducible_results_cost_workspaces_and_kernels(name: str, workspaces: int, copied: int) -> None:
     """Before Hopper both cuBLAS handles get ``:4096:8``; on a Blackwell flash-attn 2 copies the output of each of 12 layers."""

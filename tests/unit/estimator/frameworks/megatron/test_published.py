@@ -76,7 +76,7 @@ def test_the_last_of_four_stages() -> None:
 
 
 def test_a_chunk_holds_what_it_was_sent_last() -> None:
-    """gpt3_mcore_te_tp1_pp4_vp1 with the distributed optimizer on 8 GB200: six tensors of the hidden state beside the states."""
+    """gpt3_mcore_te_tp1_pp4_vp1 with the distributed optimizer on 8 GB200: six hidden states beside its states."""
     answer = answered(
         layout={"data_parallel": 2, "pipeline_parallel": 4, "virtual_pipeline_stages": 3, "zero_stage": 1},
         gradient_accumulation_steps=4,
