@@ -36,7 +36,7 @@ def workspace_bytes(layers: StageLayers, generation: Generation, *, unfused: boo
 
     Transformer Engine has 32 MiB from Hopper on and 4 MiB before (module/base.py, get_cublas_workspace_size_bytes); PyTorch
     has ``:4096:8`` on Hopper and where results must be reproducible, else ``:4096:2:16:8``, per handle
-    (CUDAContextLight, parseChosenWorkspaceSize) where its own products run: the head's, a router's, or those of unfused attention.
+    (parseChosenWorkspaceSize) where its own products run: the head's, a router's, or those of unfused attention.
     """
     engine = 4 * MIB if generation is Generation.AMPERE else 32 * MIB
     each = 8 * 4096 * KIB if generation is Generation.HOPPER or deterministic else 2 * 4096 * KIB + 8 * 16 * KIB
