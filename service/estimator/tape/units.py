@@ -40,7 +40,8 @@ class Units:
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
-        self._head = self._block = 0
+        self._head = self._block = self._table = 0
+        self._running = False
 
     def open_root(self, elements: int, block_elements: int, *, head: int = 0) -> None:
         """Gather the root unit; its all-gather output gives way to the first block's.
@@ -49,6 +50,7 @@ class Units:
         """
         self._head, self._block = head if self.how.separate else 0, block_elements
         elements -= self._head
+        self._table, self._running = elements if self._head else 0, False
         if self._head:
             self.tape.hook(lambda: self._root.append(self._gathered(elements)))
         self._root.append(self._gathered(elements))
@@ -88,6 +90,8 @@ class Units:
         if self._head:
             self._release(self._root)
         weights: list[Storage] = []
+        following = elements if self._running else self._table
+        self._running = True
         tape.hook(lambda: self._after_backward(weights, elements, trained))
         output = self._buffer(elements)
         weights.append(self._gathered(elements))
@@ -96,16 +100,17 @@ class Units:
         y = block(x)
         if self.how.reshard:
             self._release(weights)
-        tape.hook(lambda: self._before_backward(weights, elements))
+        tape.hook(lambda: self._before_backward(weights, elements, following))
         return y
 
-    def _before_backward(self, weights: list[Storage], elements: int) -> None:
+    def _before_backward(self, weights: list[Storage], elements: int, following: int) -> None:
+        """Gather a block, and ahead of it the ``following`` elements of the next unit: none where a joint root comes next."""
         self._root_gradients += self.tape.collected or []
         self.tape.collected = []
         if self.how.reshard:
             weights.append(self._gathered(elements))
             self._release(self._outputs)
-            self._outputs.append(self._buffer(elements))
+            self._outputs.append(self._buffer(following))
 
     def _after_backward(self, weights: list[Storage], elements: int, trained: int) -> None:
         self._release(weights)

@@ -148,3 +148,14 @@ def test_a_mixture_can_freeze_its_experts() -> None:
 
     assert "mlp_experts" in mixture.parameter_counts().by_module
     assert _ask(mixture, frozen=("mlp_experts",)).steady_bytes < _ask(mixture).steady_bytes
+
+
+def test_backward_gathers_nothing_ahead_of_a_joint_root() -> None:
+    """The root is still gathered when the first block's backward runs, so that its reduction meets no buffer of a block."""
+    layout = a_sharded_layout(8, sharding=Sharding.FSDP2)
+    model = a_model(num_hidden_layers=2, vocab_size=8192)
+    answer = _ask(model, layout, sequence_length=8, micro_batch_size=1)
+    parts = {component.name: component.bytes for component in answer.components}
+
+    assert answer.peak_instant == "backward"
+    assert parts["gathered_weights"] == 2 * model.parameter_counts().outside_blocks
