@@ -55,7 +55,6 @@ _ATTENTION = {"auto": Attention.SDPA} | {kernel.value: kernel for kernel in Atte
 _UNSPEAKABLE = {
     "zero_grad_to_none": "zero_grad(set_to_none=False) keeps gradients between steps; the contract's steady state frees them",
     "root_reshard": "the root unit resharded after forward; the contract speaks of the blocks' reshard_after_forward alone",
-    "enc_seq": "the length of an encoder's input",
 }
 
 
@@ -111,6 +110,7 @@ def _training(options: Options, precision: Precision) -> TrainWorkload:
         keeps_logits=options.get("keep_outputs", True),
         padding_mask=options.get("padding_mask") == "padded",  # a mask of ones pads nothing, and transformers drops it
         gradient_clipping="max_grad_norm" in options,
+        decoder_length=options.get("dec_seq"),
         image_tokens=options.get("image_tokens"),
         lora=lora,
     )

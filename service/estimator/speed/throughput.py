@@ -37,8 +37,11 @@ class WorkCache:
 def throughput_of(
     model: Architecture, workload: Workload, layout: Layout, device: Device, estimate: Estimate, works: WorkCache
 ) -> Throughput | None:
-    """Return how long a step takes; None where nobody told the GPU's rates, or the model is only a number of parameters."""
-    if not device.peak_flops or model.spec.approximate:
+    """Return how long a step takes; None where nobody told the GPU's rates, or the model is only a number of parameters.
+
+    The work of a pass is counted per token of one stack, so that there is none yet for what another walk goes over.
+    """
+    if not device.peak_flops or model.spec.approximate or model.walker is not None:
         return None
     kernel = workload.attention if workload.attention in {Attention.EAGER, Attention.MATH} else Attention.FLASH
     match workload:

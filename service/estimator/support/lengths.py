@@ -4,7 +4,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.encoder_decoder import EncoderDecoder, EncoderDecoderSpec
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.workload import Method, ServeWorkload, TrainWorkload
 
 
 def decoder_length(model: Architecture, workload: TrainWorkload) -> int | None:
@@ -38,6 +38,7 @@ def check_lengths(model: Architecture, workload: TrainWorkload) -> None:
             raise NotModelledError(what, field="workload.decoder_length", modelled=["requests without decoder_length"])
         return
     _check_frames(model, workload)
+    _check_options(model, workload)
     check_half(model, workload.precision.param_dtype, "workload.precision")
     check_half(model, DType.BF16 if workload.precision.autocast else workload.precision.compute_dtype, "workload.precision")
     if model.clamps_half and workload.precision.param_dtype is DType.FP16:
@@ -48,6 +49,16 @@ def check_lengths(model: Architecture, workload: TrainWorkload) -> None:
         field = "decoder_length" if workload.decoder_length is not None else "sequence_length"
         message = f"{length} decoder tokens, but {model.family} has learned positions for {_positions(model)}"
         raise InvalidInputError(message, field=f"workload.{field}")
+
+
+def _check_options(model: EncoderDecoder, workload: TrainWorkload) -> None:
+    """Raise for words that have a term in models of one stack alone."""
+    if workload.selective_every is not None:
+        what = f"every n-th layer of {model.family}, which has two stacks of them"
+        raise NotModelledError(what, field="workload.activation_checkpointing", modelled=["none", "full"])
+    if workload.method is Method.QLORA and model.keeps_fp32:
+        what = f"quantised {model.family}, whose {model.keeps_fp32} transformers keeps in fp32"
+        raise NotModelledError(what, field="workload.method", modelled=["full", "lora"])
 
 
 def check_half(model: EncoderDecoder, dtype: DType, field: str) -> None:

@@ -242,10 +242,12 @@ def test_a_served_decoder_keeps_to_its_positions() -> None:
         ("t5", {"precision": "fp16"}, "keeps in fp32"),
         ("whisper", {"precision": "fp16"}, "clamps its hidden states"),
         ("t5", {"attention": Attention.FLASH}, "get a bias"),
+        ("t5", {"method": Method.QLORA, "lora": Lora(rank=4)}, "keeps in fp32"),
+        ("bart", {"activation_checkpointing": Checkpointing.SELECTIVE, "selective_every": 2}, "two stacks"),
     ],
 )
 def test_training_refuses_what_has_no_term(name: str, changes: dict[str, Any], words: str) -> None:
-    """What fp16 weights change, and kernels that take no bias."""
+    """What fp16 and quantised weights change, kernels that take no bias, and every n-th layer of two stacks."""
     with pytest.raises(NotModelledError, match=words):
         _asked(name, **changes)
 
