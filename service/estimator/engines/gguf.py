@@ -126,10 +126,11 @@ def _formats(model: Architecture, weight: Weight, file: File, base: Ggml, quanti
         return Ggml.MXFP4, Ggml.MXFP4
     if file.more is None:
         return base, base
-    if name in {"v_proj", "k_proj"} and model.spec.num_experts == _FEW_EXPERTS:
-        return Ggml.Q8_0, Ggml.Q8_0
-    if name in _FUSED and file.fused is not None:
-        return file.fused, file.fused
+    fixed = file.fused if name in _FUSED else None
+    if model.spec.num_experts == _FEW_EXPERTS:
+        fixed = {"v_proj": Ggml.Q8_0, "k_proj": Ggml.Q8_0, "o_proj": Ggml.Q5_K if base is Ggml.Q4_K else base}.get(name)
+    if fixed is not None:
+        return fixed, fixed
     is_wide = name in _NARROW_BITS or (name in _DOWN and weight.kind != "attention")
     return base, file.more if is_wide else base
 

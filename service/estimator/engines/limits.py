@@ -34,6 +34,10 @@ def check_engine(
     if model.recurrent:
         what = f"{workload.engine.value} with {model.family}, whose layers keep a state for each sequence"
         raise NotModelledError(what, field="workload.engine", modelled=["decoders with attention in every layer"])
+    for name in ("num_images", "image_tokens"):
+        if getattr(workload, name) is not None:
+            what = f"images in the prompts of {workload.engine.value}"
+            raise NotModelledError(what, field=f"workload.{name}", modelled=["engine transformers", "text alone"])
     only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
     only(workload.kv_cache_dtype, "workload.kv_cache_dtype", (workload.weight_dtype, DType.FP8))
     if workload.cache is Cache.STATIC:
