@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from service.estimator.allocator.replay import Replayed
-from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack
+from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
 from service.estimator.corrections import Corrections
 from service.estimator.intervals import widened
 from service.estimator.outside import Share, communicators, device_context, interval
@@ -105,6 +105,8 @@ def assemble(
 def _slack(draft: Draft) -> Share:
     if draft.stream_bytes:
         return beside_streams(ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=False), draft.stream_bytes)
+    if draft.kind == "inference":
+        return serving_slack(draft.peak.allocated_bytes, draft.allocator)
     if draft.replayed is None:
         return ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=draft.gathers)
     return replayed_slack(draft.replayed)

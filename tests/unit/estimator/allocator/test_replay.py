@@ -6,6 +6,7 @@ import pytest
 
 from service.estimator.allocator.cache import ReplayCache
 from service.estimator.allocator.replay import Tensors, replay
+from service.estimator.allocator.slack import ratio_slack, serving_slack
 from service.estimator.allocator.tensors import spread, training_tensors
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
@@ -199,3 +200,13 @@ def test_numbers_alone_are_the_numbers_of_the_explained_answer() -> None:
         assert getattr(numbers, f"{name}_bytes") == getattr(explained, f"{name}_bytes")
         assert getattr(numbers, f"{name}_interval") == getattr(explained, f"{name}_interval")
     assert (numbers.peak_instant, numbers.steady_bytes) == (explained.peak_instant, explained.steady_bytes)
+
+
+@pytest.mark.parametrize("kind", Allocator)
+def test_a_replica_loses_less_than_a_training_job(kind: Allocator) -> None:
+    """Its weights come once and stay, so that there are few holes."""
+    serving, training = serving_slack(10**10, kind), ratio_slack(10**10, kind, gathers=False)
+
+    assert 0 <= serving.low < serving.point < serving.high
+    assert serving.point < training.point
+    assert serving.high < training.high
