@@ -3,7 +3,6 @@
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.frameworks.megatron.shape import expert_ranks
 from service.estimator.frameworks.megatron.stages import has_experts
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.layout import Layout, Sharding
@@ -137,10 +136,3 @@ def _check_experts(model: Architecture, layout: Layout) -> None:
     if layout.tensor_parallel > 1 and not layout.sequence_parallel:
         message = "experts beside tensor_parallel need sequence_parallel (megatron/core/transformer/transformer_config.py)"
         raise InvalidInputError(message, field="layout.sequence_parallel")
-    ranks = layout.data_parallel * layout.context_parallel * layout.tensor_parallel
-    if ranks % (layout.expert_parallel * expert_ranks(layout)):
-        message = (
-            f"expert_parallel {layout.expert_parallel} x expert_tensor_parallel {expert_ranks(layout)} does not divide the "
-            f"{ranks} ranks of a stage"
-        )
-        raise InvalidInputError(message, field="layout.expert_parallel")

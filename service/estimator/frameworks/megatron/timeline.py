@@ -75,7 +75,7 @@ class _Walk:
         moments = [_moment("load", {"weights": states.weights})]
         moments += [self._highest(name, members, standing, (records, flying)) for name, members in _INSTANTS.items()]
         moments.append(_moment("optimizer_step", _plus(standing, {"gradients": states.step_gradients})))
-        steady = sum(standing.values())
+        steady = states.resident + standing["temporaries"] + standing["communication_buffers"]
         return StageTimeline(stage=stage, moments=tuple(moments), steady_bytes=steady, states=states, held=held, flying=flying)
 
     def _standing(self, layers: StageLayers) -> tuple[StageParameters, StageStates, Parts]:

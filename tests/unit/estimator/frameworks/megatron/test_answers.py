@@ -1,0 +1,91 @@
+"""Answers for Megatron-LM: losses, precisions, warnings, and what is remembered between questions."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.estimate import PlanCache, estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.precision import POLICIES
+from service.estimator.workload import Attention, Loss
+from tests.unit.estimator.frameworks.megatron.builders import H100, a_gpt3, a_megatron_layout, a_megatron_step, answered
+
+_TOKENS, _VOCABULARY = 4 * 1024, 50304
+
+
+def test_a_fused_loss_makes_no_fp32_logits() -> None:
+    """Transformer Engine's writes the gradient where the 16-bit logits were: four bytes per logit less."""
+    full, fused = (answered(loss=loss) for loss in (Loss.FULL_LOGITS, Loss.FUSED_CROSS_ENTROPY))
+
+    peaks = [{instant.name: instant.allocated_bytes for instant in answer.instants}["loss"] for answer in (full, fused)]
+    assert peaks[0] - peaks[1] == 4 * _TOKENS * _VOCABULARY
+
+
+def test_narrow_gradients_are_widened_for_the_step() -> None:
+    """Without fp32 gradient buffers the optimizer makes fp32 gradients of all it owns (optimizer.py)."""
+    answer = answered(precision=POLICIES["fp16_mixed"])
+
+    step = next(instant for instant in answer.instants if instant.name == "optimizer_step")
+    assert step.allocated_bytes - answer.steady_bytes == 4 * a_gpt3().counts.total
+
+
+def test_a_checkpoint_holds_the_whole_model() -> None:
+    """Weights in 16 bit, masters and moments in fp32, whatever the ranks."""
+    answer = answered(layout={"tensor_parallel": 2, "pipeline_parallel": 2, "data_parallel": 2, "zero_stage": 1})
+
+    assert answer.checkpoint is not None
+    assert (answer.checkpoint.weights, answer.checkpoint.optimizer) == (2 * a_gpt3().counts.total, 12 * a_gpt3().counts.total)
+
+
+def test_words_without_an_effect_are_named() -> None:
+    """Clipping costs a few bytes, and one rank has nobody to share its states with."""
+    answer = answered(gradient_clipping=True, layout={"zero_stage": 1})
+
+    assert any("gradient_clipping" in warning for warning in answer.warnings)
+    assert any("no effect on one data-parallel rank" in warning for warning in answer.warnings)
+
+
+def test_what_was_recorded_serves_the_next_question() -> None:
+    """The second answer is the first one's equal, and records nothing."""
+    plans = PlanCache()
+    layout = a_megatron_layout(tensor_parallel=2, pipeline_parallel=2)
+
+    first, second = (estimate(a_gpt3(), a_megatron_step(), layout=layout, device=H100, plans=plans) for _ in range(2))
+
+    assert first == second
+    assert len(plans.chunks) == 1
+
+
+def test_context_ranks_exchange_keys_and_values() -> None:
+    """Unfused attention meets the keys of all ranks: its scores fall with the ranks, not with their square."""
+    one, two = (answered(layout={"context_parallel": ranks}, attention=Attention.EAGER) for ranks in (1, 2))
+
+    beyond = [answer.allocated_bytes - answer.steady_bytes for answer in (one, two)]
+    assert 0.45 < beyond[1] / beyond[0] < 0.55
+
+
+def test_experts_beside_tensor_ranks_need_sequence_parallelism() -> None:
+    """Megatron Core asserts it; the answer says where."""
+    model = architecture_from_config(
+        {
+            "model_type": "mixtral",
+            "vocab_size": 512,
+            "hidden_size": 64,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "intermediate_size": 96,
+        }
+    )
+
+    with pytest.raises(InvalidInputError, match="sequence_parallel"):
+        answered(model, layout={"tensor_parallel": 2})
+    answer = answered(model, layout={"tensor_parallel": 2, "sequence_parallel": True, "data_parallel": 2, "expert_parallel": 2})
+    assert any("routed evenly" in line for line in answer.assumptions)
+
+
+def test_autocast_has_no_term() -> None:
+    """Megatron-LM keeps its weights in the dtype that it computes in."""
+    with pytest.raises(NotModelledError, match="compute dtype"):
+        answered(precision=replace(POLICIES["amp_bf16"]))
