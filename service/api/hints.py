@@ -18,7 +18,7 @@ _MISSING_FIELD = re.compile(r"Object missing required field `(?P<name>.*)`")
 _TYPES = {"int": "an integer", "float": "a number", "str": "a string", "bool": "true or false", "null": "null"}
 _TYPES |= {"object": "an object", "array": "an array"}
 _MAX_SHOWN = 80
-_MAX_LISTED = 16
+_MAX_LISTED = 32
 
 
 def explain(

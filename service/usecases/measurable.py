@@ -9,7 +9,18 @@ from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
-from service.estimator.workload import Engine, Method, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import (
+    Checkpointing,
+    Engine,
+    Framework,
+    Loss,
+    Method,
+    Offload,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 from service.jobs.contract import MeasureRequest, ProbeDevice
 
 AVAILABLE_DEVICES = (ProbeDevice.CPU,)
@@ -34,7 +45,10 @@ def check_measurable(request: MeasureRequest) -> None:
 
 
 def check_plannable(architecture: Architecture, workload: Workload, layout: Layout) -> None:
-    """Refuse what the estimator has no answer for: a probe plans its runs with that answer."""
+    """Refuse what the estimator has no answer for, with which a probe plans its runs, and models that no probe builds."""
+    if not architecture.shifts_labels:
+        message = f"a cpu probe builds causal language models (AutoModelForCausalLM), and {architecture.family} is none"
+        raise InvalidRequestError(message, errors=[{"field": "model", "message": message}])
     if isinstance(workload, TrainWorkload):
         check_training(architecture, workload, layout)
     else:
@@ -83,6 +97,20 @@ def _training_obstacles(workload: TrainWorkload) -> Iterator[Obstacle]:
         runs = ", ".join(method.value for method in PROBE_METHODS)
         message = f"a cpu probe trains with method {runs}, not {workload.method.value}"
         yield Obstacle(field="workload.method", message=message)
+    for field, asked, fixed in _plain_words(workload):
+        if asked != fixed:
+            yield Obstacle(field=f"workload.{field}", message=f"a cpu probe runs the plain training loop: {field} {fixed}")
+
+
+def _plain_words(workload: TrainWorkload) -> Iterator[tuple[str, object, object]]:
+    """Yield the words that a probe's own training loop fixes: their field, what is asked, and what it runs."""
+    yield "framework", workload.framework.value, Framework.TRANSFORMERS.value
+    yield "loss", workload.loss.value, Loss.FULL_LOGITS.value
+    yield "offload", "none" if workload.offload == Offload() else "some", "none"
+    yield "frozen", list(workload.frozen), []
+    yield "optimizer_in_backward", workload.optimizer_in_backward, False
+    if workload.activation_checkpointing is Checkpointing.SELECTIVE:
+        yield "activation_checkpointing", Checkpointing.SELECTIVE.value, "none or full"
 
 
 def _serving_obstacles(workload: ServeWorkload) -> Iterator[Obstacle]:

@@ -149,7 +149,7 @@ def test_described_architecture_is_read_back(client: TestClient[Any]) -> None:
         ("model", {"hf_config": {}, "num_parameters": 7}, "invalid-request", "exactly one"),
         ("workload.micro_batch_size", -1, "invalid-request", ">= 1"),
         ("layout.tensor_parallel", 3, "", "tensor_parallel"),
-        ("workload.optimizer", "muon", "not-modelled", "adamw"),
+        ("workload.optimizer", "adam_w", "invalid-request", "adamw"),
         ("workload.compile", True, "not-modelled", "compile"),
         ("workload.lora", {"rank": 8}, "invalid-request", "lora"),
     ],

@@ -11,7 +11,18 @@ from service.estimator.errors import NotModelledError
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.precision import Precision
-from service.estimator.workload import Engine, Lora, Loss, Method, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import (
+    Checkpointing,
+    Engine,
+    Framework,
+    Lora,
+    Loss,
+    Method,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 from service.jobs.contract import ModelSource, ProbeDevice, task_of
 from service.usecases.measurable import check_measurable, check_plannable
 from tests.job_builders import TINY_LLAMA, a_request
@@ -41,6 +52,13 @@ def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of Serv
         ({"model": ModelSource(architecture={}, hf_config=QUANTISED, name="stored")}, "model"),
         ({"task": task_of(TrainWorkload(sequence_length=8, precision=FP8))}, "workload.precision.param_dtype"),
         ({"task": task_of(TrainWorkload(sequence_length=8, method=Method.QLORA, lora=Lora()))}, "workload.method"),
+        ({"task": task_of(TrainWorkload(sequence_length=8, loss=Loss.CHUNKED))}, "workload.loss"),
+        ({"task": task_of(TrainWorkload(sequence_length=8, framework=Framework.TORCHTITAN))}, "workload.framework"),
+        ({"task": task_of(TrainWorkload(sequence_length=8, frozen=("norm",)))}, "workload.frozen"),
+        (
+            {"task": task_of(TrainWorkload(sequence_length=8, activation_checkpointing=Checkpointing.SELECTIVE))},
+            "workload.activation_checkpointing",
+        ),
         (serving(engine=Engine.VLLM), "workload.engine"),
         (serving(quantization=Quantization.NF4), "workload.quantization"),
         (serving(weight_dtype=DType.FP8, kv_cache_dtype=DType.FP8), "workload.weight_dtype"),
@@ -60,7 +78,7 @@ def test_what_no_probe_can_run_is_refused_by_its_field(change: dict[str, object]
 @pytest.mark.parametrize(
     ("workload", "field"),
     [
-        (TrainWorkload(sequence_length=8, loss=Loss.CHUNKED), "workload.loss"),
+        (TrainWorkload(sequence_length=8, optimizer="shampoo"), "workload.optimizer"),
         (ServeWorkload(num_sequences=1, prompt_tokens=8, kv_cache_dtype=DType.FP8), "workload.kv_cache_dtype"),
     ],
 )
@@ -70,6 +88,15 @@ def test_what_the_estimator_cannot_answer_is_not_queued(workload: Workload, fiel
         check_plannable(architecture_from_config(TINY_LLAMA), workload, Layout())
 
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize("model_type", ["bert", "t5", "whisper", "vit"])
+def test_a_model_that_no_probe_builds_is_not_queued(model_type: str) -> None:
+    """Probes run causal language models; encoders are answered for, and measured by nobody."""
+    model = architecture_from_config({"model_type": model_type})
+
+    with pytest.raises(InvalidRequestError, match=f"and {model_type} is none"):
+        check_plannable(model, TrainWorkload(sequence_length=64), Layout())
 
 
 @pytest.mark.parametrize("change", [{}, serving(), serving(weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)])
