@@ -17,7 +17,7 @@ from service.estimator.result import Detail, Estimate
 from service.estimator.speed.throughput import WorkCache
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
-from service.estimator.timeline import train_timeline
+from service.estimator.timeline import train_peak, train_timeline
 from service.estimator.train_answer import explain_training, outline_training
 from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 
@@ -117,7 +117,7 @@ def _training(
     """Return the answer of the transformers library's own model code."""
     rank = plans.share(model, layout.tensor_parallel, TRANSFORMERS)
     if detail is Detail.NUMBERS and corrections is None:
-        return outline_training(rank, workload, layout, train_timeline(rank, workload, layout, plans.training, in_parts=False))
+        return outline_training(rank, workload, layout, train_peak(rank, workload, layout, plans.training))
     timeline = train_timeline(rank, workload, layout, plans.training)
     draft = explain_training(rank, workload, layout, timeline, corrections)
     if detail is not Detail.REPLAYED:

@@ -107,48 +107,72 @@ def _temporaries_in_backward(workload: TrainWorkload, precision: Precision) -> i
     return elements * precision.optimizer_dtype.bytes_per_element
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """The highest moment of a timeline, by name and bytes, with what stays between steps and in the host's memory."""
+
+    name: str
+    allocated_bytes: int
+    steady_bytes: int
+    host_bytes: int
+
+
 def train_timeline(
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    record: Recorder = record_training,
-    *,
-    in_parts: bool = True,
+    model: Architecture, workload: TrainWorkload, layout: Layout, record: Recorder = record_training
 ) -> Timeline:
-    """Return the timeline of one rank in the steady state; ``in_parts`` tells what each moment is made of."""
-    trained = trained_parameters(model, workload)
-    states, host_bytes = train_states(model, workload, trained, layout), 0
-    if workload.offload != _ON_THE_GPU or states.managed_states:
-        states, host = offloaded(states, model, workload, layout, trained)
-        host_bytes = host.total
-    highs = record(model, training_pass(model, workload, layout))
-    walk = _Walk(model, workload, layout, states, trained)
+    """Return the timeline of one rank in the steady state."""
+    walk, highs, host_bytes = _walked(model, workload, layout, record)
+    states = walk.states
     sections = {section: walk.highest(section, points) for section, points in highs.items()}
     moments = [Moment(name="load", allocated_bytes=states.weights + states.buffers, parts=walk.loaded())]
     for name, members in _INSTANTS.items():
         section = max(members, key=lambda member: sections[member][0])
         bytes_, point = sections[section]
-        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=walk.parts(section, point) if in_parts else {}))
+        moments.append(Moment(name=name, allocated_bytes=bytes_, parts=walk.parts(section, point)))
     step = walk.step()
     moments.append(Moment(name="optimizer_step", allocated_bytes=sum(step.values()), parts=step))
     phases = [(name, max([sections[member][0] for member in members])) for name, members in _PHASES.items()]
     return Timeline(
         moments=tuple(moments),
         phases=(*phases, ("optimizer_step", moments[-1].allocated_bytes)),
-        steady_bytes=states.resident + walk.buckets.resident + walk.persistent_gradients,
+        steady_bytes=walk.steady_bytes,
         states=states,
-        trained=trained,
+        trained=walk.trained,
         host_bytes=host_bytes,
     )
+
+
+def train_peak(model: Architecture, workload: TrainWorkload, layout: Layout, record: Recorder = record_training) -> Peak:
+    """Return the peak of the timeline alone, the first one of equals, for a search that asks for nothing else."""
+    walk, highs, host_bytes = _walked(model, workload, layout, record)
+    name, highest = "load", walk.states.weights + walk.states.buffers
+    for instant, members in _INSTANTS.items():
+        for section in members:
+            bytes_, _ = walk.highest(section, highs[section])
+            if bytes_ > highest:
+                name, highest = instant, bytes_
+    step = sum(walk.step().values())
+    if step > highest:
+        name, highest = "optimizer_step", step
+    return Peak(name=name, allocated_bytes=highest, steady_bytes=walk.steady_bytes, host_bytes=host_bytes)
+
+
+def _walked(model: Architecture, workload: TrainWorkload, layout: Layout, record: Recorder) -> tuple["_Walk", Highs, int]:
+    """Return one rank's step, the recording that it prices, and its bytes in the host's memory."""
+    trained = trained_parameters(model, workload)
+    states, host_bytes = train_states(model, workload, trained, layout), 0
+    if workload.offload != _ON_THE_GPU or states.managed_states:
+        states, host = offloaded(states, model, workload, layout, trained)
+        host_bytes = host.total
+    highs = record(model, training_pass(model, workload, layout))
+    return _Walk(workload, layout, states, trained), highs, host_bytes
 
 
 class _Walk:
     """One rank's step: prices the points of a recording and adds what lives outside of it."""
 
-    def __init__(
-        self, model: Architecture, workload: TrainWorkload, layout: Layout, states: TrainStates, trained: TrainedParameters
-    ) -> None:
-        self.model, self.workload, self.layout, self.states = model, workload, layout, states
+    def __init__(self, workload: TrainWorkload, layout: Layout, states: TrainStates, trained: TrainedParameters) -> None:
+        self.workload, self.layout, self.states, self.trained = workload, layout, states, trained
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
         self.grad_bytes, self.shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
         self.buckets = buckets(layout, trained=trained.trained, grad_bytes=self.grad_bytes)
@@ -159,6 +183,7 @@ class _Walk:
         accumulates = workload.gradient_accumulation_steps > 1 or keeps_buffer
         self.standing_gradients = states.persistent_main_gradients + states.gradients * accumulates
         self.resident_bytes = sum(self.resident().values())
+        self.steady_bytes = states.resident + self.buckets.resident + self.persistent_gradients
 
     def loaded(self) -> Parts:
         """Return the parts after loading."""

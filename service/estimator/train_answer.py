@@ -16,25 +16,25 @@ from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters, saved_states
 from service.estimator.support.lengths import lengths_assumed
 from service.estimator.support.model_limits import attention_warnings
-from service.estimator.timeline import Timeline
+from service.estimator.timeline import Peak, Timeline
 from service.estimator.workload import TrainWorkload
 
 
-def outline_training(model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Draft:
-    """Return the numbers of one rank's timeline at its peak, and nothing that explains them."""
-    peak = max(timeline.moments, key=attrgetter("allocated_bytes"))
+def outline_training(model: Architecture, workload: TrainWorkload, layout: Layout, peak: Peak) -> Draft:
+    """Return the numbers of one rank's peak, and nothing that explains them."""
+    kind = _kind(workload, layout)
     return Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
         instants=(),
         peak=Instant(peak.name, peak.allocated_bytes),
-        steady_bytes=timeline.steady_bytes,
+        steady_bytes=peak.steady_bytes,
         components=tuple,
         approximate=model.spec.approximate,
-        gathers=gathering(workload.precision, layout) is not None,
-        kind=_kind(workload, layout),
+        gathers=kind == "sharded" or (kind == "adapters" and gathering(workload.precision, layout) is not None),
+        kind=kind,
         allocator=workload.allocator,
-        host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
+        host_bytes_per_node=peak.host_bytes * ranks_per_node(layout) if peak.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
     )
 
