@@ -29,6 +29,15 @@ _MLA = {
     "v_head_dim": 16,
 }
 
+_SHARED_HEADS = {
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+}
+
 
 def test_shares_add_up_to_the_model_and_its_norms() -> None:
     """Two ranks hold every weight once, but for the norms, which both hold."""
@@ -99,3 +108,32 @@ def test_layers_with_a_state_are_refused() -> None:
 
     with pytest.raises(NotModelledError, match="mamba"):
         local_architecture(model, 2)
+
+
+def test_a_single_rank_holds_the_model() -> None:
+    """Nothing is copied where there is nobody to share with."""
+    model = a_model()
+
+    assert local_architecture(model, 1) is model
+
+
+def test_a_fused_projection_keeps_a_whole_head_of_each() -> None:
+    """Four ranks, two key and value heads in one projection: a quarter of the query, one head of the key, one of the value."""
+    model = architecture_from_config({"model_type": "phi3", "pad_token_id": 0, **_SHARED_HEADS})
+
+    local = local_architecture(model, 4)
+
+    (block, _), *_ = local.blocks
+    assert {layer.target: layer.out_features for layer in block.linears()}["qkv_proj"] == 16 + 16 + 16
+
+
+def test_the_gate_of_a_shared_expert_has_one_output_on_every_rank() -> None:
+    """Everything else of the shared expert is split by its inner features."""
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48}
+    model = architecture_from_config({"model_type": "qwen2_moe", **_SHARED_HEADS, **experts})
+
+    local = local_architecture(model, 2)
+
+    shared = {layer.name: layer.out_features for block, _ in local.blocks for layer in block.linears()}
+    assert shared["mlp.shared_expert_gate"] == 1
+    assert shared["mlp.shared_expert.up_proj"] == 24
