@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from service.estimator import serve_timeline
+from service.estimator.adapters.methods import as_adapters
 from service.estimator.allocator.cache import ReplayCache
 from service.estimator.answer import Draft, assemble
 from service.estimator.architecture import Architecture
@@ -86,6 +87,8 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     The numbers are the same with and without their explanation; a replay of the allocator changes what is reserved.
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
+    if isinstance(workload, TrainWorkload) and workload.peft is not None:
+        workload = as_adapters(model, workload)
     if isinstance(workload, ServeWorkload) and workload.engine in _ENGINES:
         return _engine(workload.engine)(model, workload, layout, device, detail=detail)
     if isinstance(workload, TrainWorkload) and workload.framework in _FRAMEWORKS:

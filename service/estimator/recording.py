@@ -41,6 +41,9 @@ _SCALED_NORMS = {
 }
 """Norms with one weight, by the style that a module gives them."""
 
+_ELSEWHERE = {"dora": "dora", "ia3": "vectors", "miss": "vectors"}
+"""Variants of adapters, by the module of ``adapters`` that is loaded when one is asked for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
@@ -184,15 +187,19 @@ class Recording:
             return shared_linear(self.tape, layer, x, weight, rows=rows, bias=bias[0] if bias else None, category=category)
         packed, adapted = self.scheme is not None and quantises(layer, self.scheme), self.adapts(layer)
         site = self._site(layer, scope, packed=packed) if packed or adapted else None
-        if site is not None and packed:
-            result = frozen_linear(site, x, category=category)
-        else:
-            result = linear(self.tape, x, weight, out, bias=bias[0] if bias else None, category=category)
+
+        def base(value: Value) -> Value:
+            if site is not None and packed:
+                return frozen_linear(site, value, category=category)
+            return linear(self.tape, value, weight, out, bias=bias[0] if bias else None, category=category)
+
         if site is None or self.lora is None or not adapted:
-            return result
-        adapt = low_rank if self.lora.variant != "dora" else import_module("service.estimator.adapters.dora").dora
-        adapted_result: Value = adapt(site, x, result, rank=self.lora.rank, dtype=self.lora.dtype)
-        return adapted_result
+            return base(x)
+        if self.lora.variant not in _ELSEWHERE:
+            return low_rank(site, x, base(x), rank=self.lora.rank, dtype=self.lora.dtype)
+        module = import_module(f"service.estimator.adapters.{_ELSEWHERE[self.lora.variant]}")
+        result: Value = getattr(module, self.lora.variant)(site, x, base, rank=self.lora.rank, dtype=self.lora.dtype)
+        return result
 
     def _site(self, layer: Linear, scope: str, *, packed: bool) -> Site:
         """Return what adapters and quantised weights need to know about a layer in this pass."""

@@ -4,6 +4,8 @@ The norm is made anew in every forward (``peft/tuners/lora/dora.py``): the adapt
 in the adapter's dtype and their sum are tensors of the size of the weight; the first two have names until the layer is done.
 """
 
+from collections.abc import Callable
+
 from service.estimator.adapters.low_rank import cast_before, raw
 from service.estimator.adapters.site import Site
 from service.estimator.dtypes import DType
@@ -16,9 +18,10 @@ from service.estimator.tape.nodes import Value, value_of
 from service.estimator.tape.products import copy_of
 
 
-def dora(site: Site, x: Value, result: Value, *, rank: int, dtype: DType) -> Value:
-    """Return ``result`` turned towards the adapter and scaled to its magnitude; ``result`` is dropped."""
-    tape, wanted = site.tape, result.dtype
+def dora(site: Site, x: Value, base: Callable[[Value], Value], *, rank: int, dtype: DType) -> Value:
+    """Return the layer's output turned towards the adapter and scaled to its magnitude."""
+    tape, result = site.tape, base(x)
+    wanted = result.dtype
     if site.packed_as(Packing.BLOCKS_4BIT):
         result = chain(tape, result, copy_of)
     source = cast_before(site, x, dtype)

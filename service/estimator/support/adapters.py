@@ -6,7 +6,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.quantization.scheme import Packing
 from service.estimator.support.bases import check_base
-from service.estimator.workload import TrainWorkload
+from service.estimator.workload import Lora, TrainWorkload
 
 _MAMBAS = ("mamba", "mamba2", "falcon_mamba")
 """Families whose ``out_proj`` PEFT adapts no more (``_check_lora_target_modules_mamba``)."""
@@ -52,6 +52,9 @@ def _check_variant(model: Architecture, workload: TrainWorkload) -> None:
     lora = workload.lora
     if lora is None or lora.variant in {"lora", "rslora"}:
         return
+    if lora.variant in {"ia3", "miss"}:
+        _check_shards(model, lora)
+        return
     if lora.variant != "dora":
         modelled = ["lora", "rslora", "dora"]
         raise NotModelledError(f"LoRA variant {lora.variant!r}", field="workload.lora.variant", modelled=modelled)
@@ -61,3 +64,12 @@ def _check_variant(model: Architecture, workload: TrainWorkload) -> None:
         raise NotModelledError(
             what, field="workload.lora.variant", modelled=["DoRA on nf4 and on weights that are not quantised"]
         )
+
+
+def _check_shards(model: Architecture, lora: Lora) -> None:
+    """Raise where MiSS would pad a layer's input to whole shards."""
+    layers = (layer for block, _ in model.blocks for layer in block.linears() if layer.target in (lora.targets or ()))
+    padded = [layer for layer in layers if lora.variant == "miss" and layer.in_features % lora.rank]
+    if padded:
+        what = f"MiSS of rank {lora.rank} on {padded[0].in_features} inputs, which it pads"
+        raise NotModelledError(what, field="workload.peft.type", modelled=["inputs that the rank divides"])

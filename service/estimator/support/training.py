@@ -1,5 +1,6 @@
 """Which training workloads have a term: everything else is refused in words, never guessed."""
 
+from service.estimator.adapters.methods import as_adapters
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
@@ -30,6 +31,7 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
 
     ``per_operation``: the framework can recompute single operations of a block.
     """
+    workload = as_adapters(model, workload)
     only(workload.framework, "workload.framework", (Framework.TRANSFORMERS,))
     only(workload.method, "workload.method", (Method.FULL, Method.LORA, Method.QLORA))
     _check_unmodelled_words(workload)

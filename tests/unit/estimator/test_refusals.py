@@ -45,7 +45,7 @@ def _refusal(
 @pytest.mark.parametrize(
     ("changes", "field", "modelled"),
     [
-        ({"method": Method.PEFT, "peft": "ia3"}, "workload.method", "full, lora"),
+        ({"method": Method.PEFT, "peft": "boft"}, "workload.peft.type", "lora, dora, ia3"),
         ({"activation_checkpointing": Checkpointing.SELECTIVE}, "workload.activation_checkpointing", "none, full"),
         ({"optimizer": "shampoo"}, "workload.optimizer", "adamw, adamw_fused"),
         ({"offload": Offload(optimizer=OffloadTarget.CPU)}, "workload.offload.optimizer", "sharding deepspeed"),
