@@ -7,7 +7,6 @@ the middle of those that have one, and an interval that holds nearly all of them
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 from service.estimator.units import MIB
@@ -70,7 +69,6 @@ _KNOWN: Mapping[str, Context] = MappingProxyType(
 """By the family of a GPU, the part of its name before the form of its board; Ada and Hopper have one reading each."""
 
 
-@lru_cache(maxsize=256)
 def context_of(gpu: str) -> Context:
     """Return the context on a GPU of this name."""
     names = (gpu, gpu.partition("-")[0])

@@ -19,6 +19,7 @@ class Share:
     source: str
 
 
+@lru_cache(maxsize=256)
 def device_context(gpu: str = "") -> Share:
     """Return the CUDA context with its libraries and loaded kernels, on a GPU of this name."""
     found = context_of(gpu)
