@@ -9,11 +9,16 @@ from service.estimator.quantization.weights import weight_bytes
 from service.estimator.result import Basis, Component
 from service.estimator.states import Shards, TrainedParameters
 from service.estimator.units import format_count
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.workload import Checkpointing, OffloadTarget, ServeWorkload, TrainWorkload
 
 _TRACED = "autograd's rules replayed on the model's own forward; equal to traces of transformers 5.23 on torch 2.13"
 _ZERO = "arXiv:1910.02054, section 5"
 _ADAPTERS = "arXiv:2106.09685, section 4.1"
+_KEPT = {
+    Checkpointing.NONE: "every tensor kept",
+    Checkpointing.SELECTIVE: "what selective checkpointing keeps, and what is recomputed of one block",
+    Checkpointing.FULL: "one block recomputed",
+}
 _ORDER = (
     "weights",
     "adapters",
@@ -81,6 +86,8 @@ class _Formulas:
         return _per_rank(f"{format_count(self.trained.trained)} params x {width} B", self.shards.optimizer)
 
     def _weights(self) -> str:
+        if self.workload.offload.parameters is not OffloadTarget.NONE:
+            return "buffers alone; the weights are on the host"
         total = self.model.parameter_counts().total
         if self.workload.lora is not None and (base := base_of(self.model, self.workload)).scheme is not None:
             return _packed(self.model, base, self.shards.weights)
@@ -111,7 +118,7 @@ class _Formulas:
             return (
                 f"{batch} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and gradients alive at this instant"
             )
-        kept = "one block recomputed" if workload.activation_checkpointing.value == "full" else "every tensor kept"
+        kept = _KEPT[workload.activation_checkpointing]
         return f"{batch} through {self.model.num_hidden_layers} layers, {kept}, {workload.attention.value} attention"
 
     def _sharding(self, name: str) -> str:
