@@ -1,9 +1,10 @@
-"""BART: layers that norm last, learned positions in both stacks, logits with a constant added.
+"""BART and mBART: learned positions in both stacks, logits with a constant added; BART's layers norm last, mBART's first.
 
-Field names and defaults are those of transformers 5.23 (``models/bart/configuration_bart.py``).
+Field names and defaults are those of transformers 5.23 (``models/bart``, ``models/mbart``), which are the same for both.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from service.estimator.architecture import Embedded
 from service.estimator.build import check_decoder
@@ -26,7 +27,9 @@ POSITION_OFFSET = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BartSpec(EncoderDecoderSpec):
-    """A BART."""
+    """A BART; ``norm_first`` layers leave a last norm to the end of each stack."""
+
+    norm_first: bool = False
 
 
 SPEC = BartSpec
@@ -34,12 +37,22 @@ SPEC = BartSpec
 
 def bart(config: Config) -> BartSpec:
     """Return a BART."""
+    return _read(config, "bart", norm_first=False)
+
+
+def mbart(config: Config) -> BartSpec:
+    """Return an mBART."""
+    return _read(config, "mbart", norm_first=True)
+
+
+def _read(config: Config, family: str, *, norm_first: bool) -> BartSpec:
     for name in ("encoder_layerdrop", "decoder_layerdrop"):
         refuse(config, name, modelled="0")
     hidden, heads = integer(config, "d_model", 1024), integer(config, "decoder_attention_heads", 16)
     rate = number(config, "dropout", 0.1)
     return BartSpec(
-        family="bart",
+        family=family,
+        norm_first=norm_first,
         vocab_size=integer(config, "vocab_size", 50265),
         hidden_size=hidden,
         num_hidden_layers=integer(config, "decoder_layers", 12),
@@ -71,6 +84,20 @@ class Tables:
     positions: Weight
     norm: Norm
     dropout: float
+    last_norm: Norm | None
+    names_ones: bool
+    """Whether the decoder has a name for its mask of ones until its end (mBART)."""
+
+    def finish(self, run: Recording, x: Value) -> Value:
+        """Return what the stack gives; ``x`` stays with the caller."""
+        return run.norm(self.last_norm, x, "") if self.last_norm is not None else run.tape.alias(x)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors but the word table."""
+        yield self.positions
+        yield from self.norm.weights()
+        if self.last_norm is not None:
+            yield from self.last_norm.weights()
 
     def source(self, run: Recording, ids: Value) -> Embedded:
         """Record the encoder's: a position for every token."""
@@ -85,6 +112,8 @@ class Tables:
         """Record the decoder's: positions that all sequences share, and a mask of ones that is only looked at."""
         ones = integers(run.tape, run.extent.tokens(1), bytes_each=4)
         embedded = self._embedded(run, rows, run.extent.positions(1), run.extent.positions(self.positions.shape[1]))
+        if self.names_ones:
+            return replace(embedded, names=(*embedded.names, ones))
         run.tape.free(ones)
         return embedded
 
@@ -117,12 +146,12 @@ def build(spec: BartSpec) -> EncoderDecoder:
     return EncoderDecoder(
         spec=spec,
         embedding=words,
-        position_embedding=decoder.positions,
+        position_embedding=None,
         blocks=((_layer(spec, decodes=False), spec.num_encoder_layers), (_layer(spec, decodes=True), spec.num_hidden_layers)),
-        final_norm=decoder.norm,
+        final_norm=None,
         head=Linear(name="lm_head", kind="lm_head", in_features=hidden, out_features=spec.vocab_size),
         scales_embedding=True,
-        stem=(encoder.positions, *encoder.norm.weights()),
+        stem=(*encoder.weights(), *decoder.weights()),
         buffer_elements=spec.vocab_size,
         masks=(),
         walker=WALKER,
@@ -130,9 +159,10 @@ def build(spec: BartSpec) -> EncoderDecoder:
         encoder=Encoder(
             inputs=lambda run: integers(run.tape, run.extent.tokens(1)),
             embed=encoder.source,
-            finish=lambda run, x: run.tape.alias(x),
+            finish=encoder.finish,
         ),
-        finish_decoder=lambda run, x: run.tape.alias(x),
+        finish_decoder=decoder.finish,
+        clamps_half=spec.norm_first,
         finish_logits=_with_constant,
         shifts_labels=False,
         upcasts_logits=False,
@@ -155,6 +185,8 @@ def _tables(spec: BartSpec, words: Weight, stack: str) -> Tables:
         positions=Weight(f"{stack}.embed_positions.weight", "embedding", (rows, spec.hidden_size)),
         norm=_norm(f"{stack}.layernorm_embedding", spec.hidden_size),
         dropout=spec.embedding_dropout,
+        last_norm=_norm(f"{stack}.layer_norm", spec.hidden_size) if spec.norm_first else None,
+        names_ones=spec.norm_first,
     )
 
 
@@ -169,7 +201,7 @@ def _layer(spec: BartSpec, *, decodes: bool) -> StackLayer:
         up=_linear("fc1", "mlp", hidden, inner),
         down=_linear("fc2", "mlp", inner, hidden),
         norms=tuple(_norm(name, hidden) for name in names if decodes or not name.startswith("encoder")),
-        norm_first=False,
+        norm_first=spec.norm_first,
         activation=spec.activation,
         dropout=spec.residual_dropout,
         activation_dropout=spec.activation_dropout,

@@ -1,6 +1,6 @@
-"""T5 and its later recipes (1.1, FLAN): relative positions as biases, root-mean-square norms, everything without biases.
+"""T5 with its later recipes (1.1, FLAN) and mT5: relative positions as biases, root-mean-square norms, no other biases.
 
-Field names and defaults are those of transformers 5.23 (``models/t5/configuration_t5.py``).
+Field names and defaults are those of transformers 5.23 (``models/t5``, ``models/mt5``).
 """
 
 from dataclasses import dataclass
@@ -34,13 +34,24 @@ SPEC = T5Spec
 
 def t5(config: Config) -> T5Spec:
     """Return a T5."""
+    # A config that says that nothing is tied only turns the factor off: the tables are tied all the same.
+    return _read(config, "t5", scales_output=flag(config, "tie_word_embeddings", default=True))
+
+
+def mt5(config: Config) -> T5Spec:
+    """Return an mT5, whose tables are tied whatever its config says."""
+    sizes = {"vocab_size": 250112, "d_ff": 1024, "num_layers": 8, "num_heads": 6, "feed_forward_proj": "gated-gelu"}
+    return _read({**sizes, **config}, "mt5", scales_output=False)
+
+
+def _read(config: Config, family: str, *, scales_output: bool) -> T5Spec:
     heads, layers = integer(config, "num_heads", 8), integer(config, "num_layers", 6)
     inner, (kind, _, activation) = integer(config, "d_ff", 2048), word(config, "feed_forward_proj", "relu").rpartition("-")
     if kind not in {"", "gated"}:
         raise NotModelledError(f"feed_forward_proj {kind}", field="feed_forward_proj", modelled=["relu", "gated-gelu"])
     rate = number(config, "dropout_rate", 0.1)
     return T5Spec(
-        family="t5",
+        family=family,
         vocab_size=integer(config, "vocab_size", 32128),
         hidden_size=integer(config, "d_model", 512),
         num_hidden_layers=integer(config, "num_decoder_layers", layers),
@@ -60,8 +71,7 @@ def t5(config: Config) -> T5Spec:
         embedding_dropout=rate,
         activation_dropout=rate,
         num_buckets=integer(config, "relative_attention_num_buckets", 32),
-        # A config that says that nothing is tied only turns this off: the tables are tied all the same.
-        scales_output=flag(config, "tie_word_embeddings", default=True),
+        scales_output=scales_output,
     )
 
 

@@ -1,4 +1,4 @@
-"""T5, BART and Whisper: held to runs of the library, whose bytes were counted on small models."""
+"""T5, mT5, BART, mBART and Whisper: held to runs of the library, whose bytes were counted on small models."""
 
 from typing import Any
 
@@ -27,7 +27,9 @@ _STACKS = {
 _T5 = {"d_model": 128, "d_kv": 16, "d_ff": 256, "num_layers": 3, "num_heads": 8, "vocab_size": 640}
 _CONFIGS: dict[str, dict[str, Any]] = {
     "t5": {"model_type": "t5", **_T5},
+    "mt5": {"model_type": "mt5", **_T5},
     "bart": {"model_type": "bart", **_STACKS, "max_position_embeddings": 256},
+    "mbart": {"model_type": "mbart", **_STACKS, "max_position_embeddings": 256},
     "whisper": {
         "model_type": "whisper",
         **_STACKS,
@@ -53,6 +55,10 @@ _COUNTED = (
     ("t5", "lora", 10133280, 10394912),
     ("t5", "lora, checkpointed", 2306408, 4598432),
     ("t5", "without logits", 11603616, 11892888),
+    ("mt5", "plain", 16486184, 16846888),
+    ("mt5", "lora", 15031256, 15325656),
+    ("mbart", "plain", 8254232, 9171984),
+    ("mbart", "checkpointed", 1612808, 6642704),
     ("bart", "plain", 8087832, 9037840),
     ("bart", "checkpointed", 1481736, 6508560),
     ("bart", "eager", 10133856, 10644832),
@@ -71,7 +77,9 @@ _COUNTED = (
 """Bytes above weights of forward and backward in fp32: two sequences of 128 (Whisper 96) positions and 32 decoder tokens."""
 _SERVED = (
     ("t5", 1976320, 971984, 823296),
+    ("mt5", 2099208, 973016, 823296),
     ("bart", 1192472, 967696, 823296),
+    ("mbart", 1193496, 968256, 823296),
     ("whisper", 921632, 761888, 626688),
 )
 """Bytes above weights of prefill and of the fifth decode step, and of both caches; fp32, two sequences of the same lengths."""
