@@ -1,6 +1,7 @@
 """What engines ask of a chip beside its memory: processors, second-level cache and cuBLAS's workspace."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from service.estimator.device import Device
 from service.estimator.units import GIB, KIB, MIB
@@ -53,9 +54,14 @@ _MIDDLE_BYTES = 30 * GIB
 
 def chip_of(device: Device) -> Chip:
     """Return the chip of a GPU; a GPU known by its memory alone stands for the data-centre chip of its size."""
-    matches = [name for name in _CHIPS if device.name == name or device.name.startswith(f"{name}-")]
+    return _chip(device.name, device.usable_bytes)
+
+
+@lru_cache(256)
+def _chip(gpu: str, usable_bytes: int) -> Chip:
+    matches = [name for name in _CHIPS if gpu == name or gpu.startswith(f"{name}-")]
     if matches:
         return _CHIPS[max(matches, key=len)]
-    if device.usable_bytes >= _LARGE_BYTES:
+    if usable_bytes >= _LARGE_BYTES:
         return _CHIPS["H100"]
-    return _CHIPS["A100" if device.usable_bytes >= _MIDDLE_BYTES else "A10G"]
+    return _CHIPS["A100" if usable_bytes >= _MIDDLE_BYTES else "A10G"]

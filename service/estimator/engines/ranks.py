@@ -10,6 +10,7 @@ from functools import lru_cache
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.engines.unsplit import rounding_bytes
+from service.estimator.engines.widths import widest_layer
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.kv_cache import window_of
 from service.estimator.layout import Layout
@@ -47,6 +48,12 @@ class Rank:
     num_layers: int
     is_first: bool
     is_last: bool
+    widths: tuple[int, int]
+    """Elements of one token at the widest point of a layer, with xFormers and with FlashAttention."""
+
+    def widest(self, *, flash: bool) -> int:
+        """Return the elements of one token at the widest point of a layer."""
+        return self.widths[flash]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ def _ranks(asked: _Question) -> tuple[Rank, ...]:
     sized = _Sized(local, asked.scheme, asked.dtype, expert)
     tables = _table_bytes(local, asked.dtype)
     layers = stage_layers(local.num_hidden_layers, pipeline)
+    widths = widest_layer(local, flash=False), widest_layer(local, flash=True)
     ranks, start = [], 0
     for stage, count in enumerate(layers):
         kinds = _kinds(local, start, start + count)
@@ -101,6 +109,7 @@ def _ranks(asked: _Question) -> tuple[Rank, ...]:
                 num_layers=count,
                 is_first=first,
                 is_last=last,
+                widths=widths,
             )
         )
         start += count

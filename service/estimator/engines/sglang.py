@@ -12,7 +12,6 @@ from service.estimator.engines.chips import chip_of
 from service.estimator.engines.filling import Holder, Terms, filled
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
-from service.estimator.engines.profile import widest_layer
 from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
@@ -132,7 +131,7 @@ def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Dev
     width, chip = workload.weight_dtype.bytes_per_element, chip_of(device)
     tokens = settings.chunk_tokens
     logits = workload.num_sequences * rank.model.vocab_size * (width + 4) if rank.is_last else 0
-    peak = max(tokens * width * widest_layer(rank.model, flash=chip.flash), logits) + chip.workspace_bytes
+    peak = max(tokens * width * rank.widest(flash=chip.flash), logits) + chip.workspace_bytes
     fixed = rank.weight_bytes + _LOADED
     graphs = 0 if workload.enforce_eager else _GRAPHS
     return Holder(

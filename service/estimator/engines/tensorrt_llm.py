@@ -10,7 +10,6 @@ from service.estimator.engines.chips import Chip, chip_of
 from service.estimator.engines.filling import Holder, Terms, filled
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
-from service.estimator.engines.profile import widest_layer
 from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
@@ -84,7 +83,7 @@ def _peak_bytes(rank: Rank, workload: ServeWorkload, chip: Chip) -> int:
     sequences = min(tokens, max(workload.max_num_sequences or MAX_BATCH_SIZE, workload.num_sequences))
     logits = sequences * rank.model.vocab_size * (width + _FP32) if rank.is_last else 0
     hidden = tokens * rank.model.spec.hidden_size * width
-    return max(tokens * width * widest_layer(rank.model, flash=chip.flash), logits + hidden) + chip.workspace_bytes
+    return max(tokens * width * rank.widest(flash=chip.flash), logits + hidden) + chip.workspace_bytes
 
 
 def _outside(name: str, size: int, formula: str) -> Part:
