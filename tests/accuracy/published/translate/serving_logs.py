@@ -9,6 +9,14 @@ from tests.accuracy.published.translate._hub import model_named
 
 _QUANTITIES = frozenset({"weights_memory", "activation_peak", "cuda_graph_memory", "kv_cache_memory"})
 _GIB = 1024**3
+_NEWEST = "V1 (2026)"
+"""Logs that name no release: the newest one is asked, and its default fraction where none is stated."""
+_GPUS = {
+    "NVIDIA T4 (14.56 GiB, XFormers backend)": "T4",
+    "NVIDIA RTX A6000": "RTX-A6000",
+    "NVIDIA H100 NVL": "H100-NVL-94GB",
+    "NVIDIA A100-SXM4-40GB": "A100-SXM4-40GB",
+}
 _FORMATS = {"fp16": "fp16", "bf16": "bf16", None: "bf16"}
 _UNNAMED = {"0.6.x V0": "0.6.5", "0.6.5 dev (Dec 2024)": "0.6.5", "V0 (Mar 2025 log)": "0.7.3", "V0 (May 2025 log)": "0.8.5"}
 
@@ -19,7 +27,8 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if framework not in {"vLLM", "SGLang"}:
         message = "an engine of its own"
         raise Untranslatable(message)
-    if framework == "SGLang" or hardware.get("total_gib") is None or "gpu_memory_utilization" not in serving:
+    stated = hardware.get("total_gib") is not None and "gpu_memory_utilization" in serving
+    if framework == "SGLang" or not (stated or hardware.get("gpu") in _GPUS):
         message = "the log does not say how much memory the GPU has, or which part of it the engine takes"
         raise Untranslatable(message)
     if row["id"] == "vllm_l3_8b_a100_40":
@@ -39,17 +48,19 @@ def _case(row: Mapping[str, Any], serving: Mapping[str, Any]) -> dict[str, Any]:
     workload = {
         "task": "serve",
         "engine": "vllm",
-        "engine_version": _version(row["software"]["version"]),
         "num_sequences": 1,
         "prompt_tokens": min(longest, 1024),
         "max_model_len": longest,
-        "gpu_memory_fraction": serving["gpu_memory_utilization"],
         "weight_dtype": _FORMATS[dtype],
     }
+    if row["software"]["version"] != _NEWEST:
+        workload["engine_version"] = _version(row["software"]["version"])
+    if "gpu_memory_utilization" in serving:
+        workload["gpu_memory_fraction"] = serving["gpu_memory_utilization"]
     if "max_num_seqs" in serving:
         workload["max_num_sequences"] = serving["max_num_seqs"]
     source = row["source"]
-    turing = "T4" in (row["hardware"].get("gpu") or "")
+    gpu = _GPUS.get(row["hardware"].get("gpu") or "")
     return {
         "id": row["id"],
         "group": row["weight_group"],
@@ -58,7 +69,7 @@ def _case(row: Mapping[str, Any], serving: Mapping[str, Any]) -> dict[str, Any]:
         "model": model_named(row["model"]["hf_id"]),
         "workload": workload,
         "layout": {"tensor_parallel": row["parallelism"].get("tp", 1)},
-        "gpu": "T4" if turing else {"memory_bytes": round(row["hardware"]["total_gib"] * _GIB)},
+        "gpu": gpu or {"memory_bytes": round(row["hardware"]["total_gib"] * _GIB)},
         "outcome": "ok" if _starts(row) else "oom",
         "readings": list(_readings(row)),
     }
