@@ -35,10 +35,13 @@ def record_loss(step: Step, hidden: Value, how: LossPass, *, keeps_logits: bool)
 
 
 def _full(step: Step, hidden: Value, how: LossPass, keeps_logits: bool) -> Value:  # noqa: FBT001 - one of equal recorders
-    """Record all logits, then one kernel: compiled with its upcast, or writing the gradient over an fp32 copy."""
+    """Record all logits, then one kernel: with its upcast inside, or writing the gradient over an fp32 copy.
+
+    flash-attn's keeps what a compiled loss does: the logits and two numbers per row (``ops/triton/cross_entropy.py``).
+    """
     tape, logits = step.tape, _logits(step, hidden)
     labels = shifted_labels(tape)
-    if how.kind is Loss.FULL_LOGITS:
+    if how.kind is not Loss.FUSED_CROSS_ENTROPY:
         loss = compiled_loss(tape, logits)
     else:
         upcast = cast(tape, logits, DType.FP32, category=Category.LOGITS)
@@ -114,6 +117,7 @@ def _linear(step: Step, hidden: Value, how: LossPass, _: bool) -> Value:  # noqa
 _RECORDERS: dict[Loss, Callable[[Step, Value, LossPass, bool], Value]] = {
     Loss.FULL_LOGITS: _full,
     Loss.FUSED_CROSS_ENTROPY: _full,
+    Loss.FLASH_CROSS_ENTROPY: _full,
     Loss.CHUNKED: _chunked,
     Loss.FUSED_LINEAR: _linear,
 }

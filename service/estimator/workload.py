@@ -51,6 +51,8 @@ class Loss(StrEnum):
 
     FULL_LOGITS = "full_logits"
     FUSED_CROSS_ENTROPY = "fused_cross_entropy"
+    FLASH_CROSS_ENTROPY = "flash_cross_entropy"
+    """flash-attn's, which LLM Foundry uses: 16-bit logits as they are, their gradient a second tensor"""
     CHUNKED = "chunked"
     FUSED_LINEAR = "fused_linear"
 
@@ -235,6 +237,9 @@ class ServeWorkload:
     enforce_eager: bool = False
     speculative: Speculative | None = None
     attention: Attention = Attention.SDPA
+    num_images: int | None = None
+    """Images in each prompt, whose tokens ``prompt_tokens`` counts."""
+    image_tokens: int | None = None
     cache: Cache = Cache.DYNAMIC
     allocator: Allocator = Allocator.DEFAULT
 

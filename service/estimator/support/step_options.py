@@ -58,7 +58,7 @@ def _check_loss(model: Architecture, workload: TrainWorkload, layout: Layout) ->
         raise NotModelledError(f"loss {loss.value} of an encoder", field=field, modelled=["full_logits"])
     if layout.tensor_parallel > 1:
         raise NotModelledError(f"loss {loss.value} on tensor-parallel ranks", field=field, modelled=["full_logits"])
-    if workload.keeps_logits and loss is not Loss.FUSED_CROSS_ENTROPY:
+    if workload.keeps_logits and loss not in {Loss.FUSED_CROSS_ENTROPY, Loss.FLASH_CROSS_ENTROPY}:
         message = f"keeps_logits has nothing to keep: {loss.value} never holds all logits in one tensor; drop keeps_logits"
         raise InvalidInputError(message, field="workload.keeps_logits")
     if loss is Loss.CHUNKED and (model.finish_hidden is not None or model.finish_logits is not None or model.head.bias):

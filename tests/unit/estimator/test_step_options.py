@@ -35,6 +35,13 @@ def test_a_gradient_in_place_of_the_logits_saves_two_fp32_copies() -> None:
     assert _at(full, "loss") - _at(fused, "loss") == pytest.approx(6 * _LOGITS, rel=0.01)
 
 
+def test_flash_attention_s_loss_reads_sixteen_bit_logits() -> None:
+    """Logits and their gradient, two bytes each: eight bytes less per logit than log-softmax over an fp32 copy."""
+    full, flash = _ask(), _ask(loss=Loss.FLASH_CROSS_ENTROPY)
+
+    assert _at(full, "loss") - _at(flash, "loss") == pytest.approx(8 * _LOGITS, rel=0.01)
+
+
 def test_a_loss_with_the_head_inside_holds_the_logits_of_one_chunk() -> None:
     """It makes the gradients of its input and of the head in forward, and no tensor of all logits (Liger)."""
     forward, fused = _at(_ask(), "forward"), _ask(loss=Loss.FUSED_LINEAR)

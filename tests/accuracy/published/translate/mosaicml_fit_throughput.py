@@ -51,7 +51,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "micro_batch_size": batch["micro_batch"],
             "gradient_accumulation_steps": batch["grad_accum"],
             "attention": "flash",
-            "loss": "fused_cross_entropy",
+            "loss": "flash_cross_entropy",
             "activation_checkpointing": row["checkpointing"],
         },
         "layout": {"data_parallel": row["parallelism"]["dp_shard"], "sharding": "fsdp2", "zero_stage": 3},
