@@ -35,6 +35,7 @@ def parts_estimate(totals: Totals, *, detail: Detail, warnings: tuple[str, ...])
         reserved_interval=point,
         device_interval=Interval(low, high),
         peak_instant="prefill",
+        interval_kind="engine",
         components=merged_components(totals.parts) if detail is not Detail.NUMBERS else (),
         instants=(
             Instant("load", totals.load_bytes),

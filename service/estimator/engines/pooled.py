@@ -92,6 +92,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
         reserved_interval=reserved,
         device_interval=device,
         peak_instant="prefill",
+        interval_kind="engine",
         components=merged_components(filled.parts) if detail is not Detail.NUMBERS else (),
         instants=(Instant("load", weights), Instant("prefill", point), Instant("decode", filled.decode_bytes)),
         stages=filled.stages,
