@@ -95,6 +95,8 @@ _TRAIN_AS_SAID = (
     "num_tokens",
 )
 _SERVE_AS_SAID = (
+    "num_images",
+    "image_tokens",
     "engine_version",
     "max_model_len",
     "max_num_batched_tokens",

@@ -33,7 +33,7 @@ def _recorded(section: Section, how: ServingPass, record: Run) -> Highs:
 
 def _forward(model: Architecture, run: Recording, how: ServingPass) -> None:
     """Record an encoder with its head on every position."""
-    run.window_reached = how.prefill_window is not None
+    run.window_reached, run.images = how.prefill_window is not None, how.images
     step = walker_of(model)(model, run)
     hidden = step.hidden_states(step.inputs())
     run.tape.free(step.logits_of(hidden, run.extent.tokens(model.vocab_size)), hidden)

@@ -10,6 +10,7 @@ from service.estimator.moments import Moment, corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Basis, Component, Instant, Serving
 from service.estimator.serve_timeline import Host, Recorder
+from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_start, source_positions
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section, highest_of
@@ -64,6 +65,7 @@ def _pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
         prefill_window=window if window is not None and workload.prompt_tokens >= window else None,
         decoder_start=decoder_start(model, workload),
         decoder_output=workload.output_tokens,
+        images=images_of(model, workload),
     )
 
 

@@ -151,6 +151,8 @@ class ServingPass:
     """Tokens of a prompt, where a model's tensors are no polynomial of it."""
     full_logits: bool = False
     """Whether prefill makes logits of the whole prompt, and an fp32 copy of them."""
+    images: Images | None = None
+    """The images of each prompt, for a model that takes them."""
     ranks: int = 1
     """Tensor-parallel ranks that the model was shared out to."""
     decoder_start: int = 1
@@ -180,6 +182,7 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
         run.scheme, run.compute = how.decode_scheme if decoding else how.prefill_scheme, how.dtype
         run.batched, run.length = how.batched, how.length
+        run.images = None if decoding else how.images
         step = Step(model, run)
         ids = integers(tape, run.extent.tokens(1))
         hidden = step.hidden_states(ids)

@@ -29,6 +29,7 @@ from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import scheme_of, weight_bytes
 from service.estimator.result import Instant, Serving
 from service.estimator.speculative import draft_of, guessed_tokens
+from service.estimator.support.images import images_of
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, highest_of
@@ -189,6 +190,7 @@ def serving_pass(
         batched=model.recurrent and workload.num_sequences > 1,
         length=prompt if model.chunked else None,
         full_logits=release.full_logits,
+        images=images_of(model, workload),
         ranks=ranks,
     )
 

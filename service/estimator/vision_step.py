@@ -9,6 +9,7 @@ from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.losses import plain_loss
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import integers
+from service.estimator.tape.sizes import ZERO, Size
 from service.estimator.vision_model import VisionModel
 
 
@@ -37,7 +38,8 @@ class ClassifierStep(_ImageStep):
         """Return the pixels; a label per image lives as long as they do."""
         self.run.extent = self.image_extent()
         pixels = self.pixels()
-        integers(self.tape, self.image_extent().images(1))
+        if self.tape.records:
+            integers(self.tape, self.image_extent().images(1))
         return pixels
 
     def hidden_states(self, ids: Value) -> Value:
@@ -55,7 +57,7 @@ class ClassifierStep(_ImageStep):
         """Record the head over one position of each image, and the cross entropy in the dtype of the logits."""
         tape = self.tape
         tape.ledger.enter(Section.LOSS_FORWARD)
-        logits = self.scores(hidden)
+        logits = self.logits_of(hidden, self.image_extent().images(self.model.vocab_size))
         loss = plain_loss(tape, logits, upcast=False)
         tape.free(hidden)
         if keeps_logits:
@@ -64,7 +66,7 @@ class ClassifierStep(_ImageStep):
             tape.free(logits)
         return loss
 
-    def scores(self, hidden: Value) -> Value:
+    def logits_of(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - the head reads one position of each image
         """Return a score per class and image; ``hidden`` stays with the caller."""
         model, run, extent = self.tower_model(), self.run, self.image_extent()
         token = model.whole_tower().class_token(run, hidden, extent)
@@ -95,18 +97,28 @@ class ContrastiveStep(_ImageStep):
         return self.stacked(ids)
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:
-        """Record both projections' similarities and the loss over rows and columns."""
-        tape, run = self.tape, self.run
-        text_embeds = self.text_embeds(hidden)
-        pairs = [unit_length(tape, self.image_embeds), unit_length(tape, text_embeds)]
+        """Record both projections' similarities and the loss over rows and columns; the outputs hold all of them."""
+        tape = self.tape
+        logits = self.logits_of(hidden, ZERO)
         tape.ledger.enter(Section.LOSS_FORWARD)
-        scale = run.parameter(self.tower_model().scale_weight())
-        assert run.images is not None  # noqa: S101 - every sequence of such a model has an image
-        logits = similarities(run, pairs[1], pairs[0], scale, run.images.num_pairs)
-        loss = contrastive_loss(tape, logits, run.images.num_pairs)
+        loss = contrastive_loss(tape, logits, self.num_pairs())
         if not keeps_logits:
-            tape.free(hidden, self.last_image_states, self.image_embeds, text_embeds, logits, *pairs)
+            tape.free(hidden, self.last_image_states, *self.embeds, logits)
         return loss
+
+    def num_pairs(self) -> int:
+        """Return how many texts are held against as many images."""
+        assert self.run.images is not None  # noqa: S101 - every sequence of such a model has an image
+        return self.run.images.num_pairs
+
+    def logits_of(self, hidden: Value, numel: Size) -> Value:  # noqa: ARG002 - one for each pair, which no polynomial counts
+        """Return the similarity of every text with every image; ``hidden`` stays with the caller."""
+        tape, run = self.tape, self.run
+        texts = self.text_embeds(hidden)
+        pairs = [unit_length(tape, self.image_embeds), unit_length(tape, texts)]
+        self.embeds = (self.image_embeds, texts, *pairs)
+        scale = run.parameter(self.tower_model().scale_weight())
+        return similarities(run, pairs[1], pairs[0], scale, self.num_pairs())
 
     def text_embeds(self, hidden: Value) -> Value:
         """Return the projection of the last token of each text; ``hidden`` stays with the caller."""

@@ -198,6 +198,8 @@ class ServeRequest(Strict, tag_field="task", tag="serve", frozen=True, kw_only=T
     enforce_eager: Annotated[bool | UnsetType, Meta(description="No CUDA graphs.")] = UNSET
     speculative: Annotated[SpeculativeRequest | UnsetType, Meta(description="Tokens guessed ahead.")] = UNSET
     attention: Annotated[Attention | UnsetType, Meta(description="Attention kernel.")] = UNSET
+    num_images: Annotated[Count | UnsetType, Meta(description="Images in each prompt; `prompt_tokens` counts theirs.")] = UNSET
+    image_tokens: Annotated[Tokens | UnsetType, Meta(description="Tokens per image.")] = UNSET
     cache: Annotated[Cache | UnsetType, Meta(description="How keys and values are stored.")] = UNSET
     allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET
 

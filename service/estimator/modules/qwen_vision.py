@@ -13,16 +13,36 @@ from service.estimator.dtypes import DType
 from service.estimator.images import Images
 from service.estimator.modules.attending import Scoring, attend
 from service.estimator.modules.feedforward import FeedForward, GatedFeedForward
+from service.estimator.modules.leftovers import compute_dtype
 from service.estimator.modules.vision import ImageExtent, ImageLayer, reading
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.repeats import repeated
 from service.estimator.tape.elementwise import add, cast, chain, from_input, rotate
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.images import patches, picked, pixels_of, regrouped, restacked
+from service.estimator.tape.images import keeping, patches, picked, pixels_of, regrouped, restacked
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, bytes_of
 from service.estimator.tape.products import copy_of, integers, split
+from service.estimator.tape.sizes import Size, constant, scale, subtract
+from service.estimator.workload import Attention as Kernel
+
+EAGER_BYTES = 4
+"""A softmax in fp32 keeps its output; the product after it keeps a cast of that where its dtype is another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneChunk(ImageExtent):
+    """Chunks of images of which one at a time is scored."""
+
+    @classmethod
+    def of(cls, chunks: ImageExtent) -> "OneChunk":
+        """Return the same chunks, scored one by one."""
+        return cls(num_images=chunks.num_images, positions_per_image=chunks.positions_per_image)
+
+    def scores(self, count: int) -> Size:
+        """Return ``count`` elements per pair of positions of one chunk."""
+        return constant(count * self.positions_per_image**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +66,7 @@ class ChunkedAttention:
         turned = self._turned(tape, query, key)
         tape.free(query, key)
         parts = [chain(tape, part, regrouped) for part in (*turned, value)]
-        names, run.names = run.names, None
-        with reading(run, self._chunks(run)):
-            mixed = attend(run, parts[0], parts[1], parts[2], self._scoring())
-        run.names = names
+        mixed = self._attended(run, parts[0], parts[1], parts[2])
         joined = chain(tape, mixed, copy_of)
         result = chain(tape, joined, lambda _, y: run.linear(self.output, y, scope))
         tape.free(*parts)
@@ -62,6 +79,22 @@ class ChunkedAttention:
         turned = [chain(tape, y, lambda t, value: cast(t, value, query.dtype)) for y in rotated]
         tape.free(*sources)
         return turned[0], turned[1]
+
+    def _attended(self, run: Recording, query: Value, key: Value, value: Value) -> Value:
+        """Return what queries read: eager scores are there for one chunk at a time, but for what each keeps for backward."""
+        chunks, names, source = self._chunks(run), run.names, query
+        eager = run.attention is Kernel.EAGER
+        if eager:
+            whole, one = chunks.scores(self.num_heads), OneChunk.of(chunks).scores(self.num_heads)
+            width = EAGER_BYTES + (compute_dtype(run) is not DType.FP32) * compute_dtype(run).bytes_per_element
+            source = keeping(run.tape, query, scale(subtract(whole, one), width))
+        run.names = None
+        with reading(run, OneChunk.of(chunks) if eager else chunks):
+            mixed = attend(run, source, key, value, self._scoring())
+        run.names = names
+        if eager:
+            run.tape.free(source)
+        return mixed
 
     def _chunks(self, run: Recording) -> ImageExtent:
         extent = run.extent

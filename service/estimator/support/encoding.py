@@ -5,6 +5,7 @@ from service.estimator.dtypes import DType
 from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
+from service.estimator.support.images import check_images
 from service.estimator.support.layouts import check_layout
 from service.estimator.support.lengths import check_half, decoder_start
 from service.estimator.support.model_limits import check_attention, check_sequence
@@ -17,9 +18,6 @@ _ABSENT = ("engine_version", "max_model_len", "max_num_batched_tokens", "max_num
 def check_encoding(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a serving workload of such a model that has no answer yet."""
     only(workload.engine, "workload.engine", (Engine.TRANSFORMERS,))
-    if model.images is not None:
-        what = f"serving {model.family}, whose images a request for serving has no word for"
-        raise NotModelledError(what, field="model", modelled=["training"])
     only(workload.quantization, "workload.quantization", (Quantization.NONE,))
     only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
     only(workload.cache, "workload.cache", (Cache.DYNAMIC,))
@@ -34,6 +32,7 @@ def check_encoding(model: Architecture, workload: ServeWorkload, layout: Layout)
         raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
     if workload.num_beams > 1:
         raise NotModelledError(f"beam search of {model.family}", field="workload.num_beams", modelled=["1"])
+    check_images(model, workload)
     check_sequence(model, workload.prompt_tokens)
     check_attention(model, workload.attention)
     _check_ranks(model, layout)

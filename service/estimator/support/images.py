@@ -4,18 +4,15 @@ from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
 from service.estimator.images import Images
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import TrainWorkload
-
-NONE: frozenset[str] = frozenset()
+from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 
 
-def images_of(model: Architecture, workload: TrainWorkload) -> Images | None:
+def images_of(model: Architecture, workload: Workload) -> Images | None:
     """Return the images of each sequence; None for a model that takes none, and for a request that has none."""
     if model.images is None:
         return None
-    return model.images.read(
-        num_images=workload.num_images, image_tokens=workload.image_tokens, num_sequences=workload.micro_batch_size
-    )
+    sequences = workload.num_sequences if isinstance(workload, ServeWorkload) else workload.micro_batch_size
+    return model.images.read(num_images=workload.num_images, image_tokens=workload.image_tokens, num_sequences=sequences)
 
 
 def idle_names(model: Architecture, workload: TrainWorkload) -> frozenset[str]:
@@ -23,27 +20,39 @@ def idle_names(model: Architecture, workload: TrainWorkload) -> frozenset[str]:
     return model.never_trained if model.images is None else model.images.idle(images_of(model, workload))
 
 
-def check_images(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+def check_images(model: Architecture, workload: Workload) -> None:
     """Raise for images that a model does not take, or that its sequences have no room for."""
     if model.images is None:
         _refuse_images(model, workload)
         return
     images = images_of(model, workload)
-    if model.images.contrasts and layout.sharding is Sharding.FSDP2:
-        message = f"fsdp2 shards no scalar parameter, and the logit_scale of {model.family} is one; use ddp or deepspeed"
-        raise InvalidInputError(message, field="layout.sharding")
     if images is None or model.images.every_sequence:
         return
+    name, room = _room(workload)
     needed = images.per_sequence * images.tokens
-    if needed > workload.sequence_length:
+    if needed > room:
         message = (
             f"num_images {images.per_sequence} of {images.tokens} tokens each take {needed} of a sequence, "
-            f"but sequence_length is {workload.sequence_length}, which counts them"
+            f"but {name} is {room}, which counts them"
         )
         raise InvalidInputError(message, field="workload.num_images")
 
 
-def _refuse_images(model: Architecture, workload: TrainWorkload) -> None:
+def _room(workload: Workload) -> tuple[str, int]:
+    """Return the word for the tokens of a sequence, and how many there are."""
+    if isinstance(workload, ServeWorkload):
+        return "prompt_tokens", workload.prompt_tokens
+    return "sequence_length", workload.sequence_length
+
+
+def check_scalars(model: Architecture, layout: Layout) -> None:
+    """Raise for a sharding that takes no scalar parameter, of which CLIP has one (torch 2.13, ``fully_shard``)."""
+    if model.images is not None and model.images.contrasts and layout.sharding is Sharding.FSDP2:
+        message = f"fsdp2 shards no scalar parameter, and the logit_scale of {model.family} is one; use ddp or deepspeed"
+        raise InvalidInputError(message, field="layout.sharding")
+
+
+def _refuse_images(model: Architecture, workload: Workload) -> None:
     for name in ("num_images", "image_tokens"):
         if (value := getattr(workload, name)) is not None:
             message = f"{name} is {value}, but {model.family} takes no images; leave it out"

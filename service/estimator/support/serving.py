@@ -9,6 +9,7 @@ from service.estimator.layout import Layout
 from service.estimator.quantization.scheme import Packing
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.support.encoding import check_encoding
+from service.estimator.support.images import check_images
 from service.estimator.support.layouts import check_layout
 from service.estimator.support.model_limits import check_attention, check_sequence
 from service.estimator.support.words import only
@@ -28,6 +29,7 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
         what = f"kv_cache_dtype {workload.kv_cache_dtype.value} beside {workload.weight_dtype.value} weights"
         raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
     _check_engine_words(workload)
+    check_images(model, workload)
     check_sequence(model, workload.prompt_tokens + workload.output_tokens)
     check_attention(model, workload.attention)
     check_layout(model, layout)

@@ -7,7 +7,7 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.support.adapters import check_adapters
-from service.estimator.support.images import check_images
+from service.estimator.support.images import check_images, check_scalars
 from service.estimator.support.layouts import check_training_layout
 from service.estimator.support.lengths import check_lengths
 from service.estimator.support.model_limits import check_attention, check_sequence
@@ -40,7 +40,8 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
     check_adapters(model, workload)
     check_sequence(model, workload.sequence_length)
     check_lengths(model, workload)
-    check_images(model, workload, layout)
+    check_images(model, workload)
+    check_scalars(model, layout)
     check_attention(model, workload.attention)
     _check_precision(model, workload, layout)
     check_training_layout(model, workload, layout)

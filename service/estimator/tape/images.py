@@ -3,7 +3,7 @@
 from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, cast, chain
-from service.estimator.tape.graph import Tape
+from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
 from service.estimator.tape.products import autocast_input, autocast_weight
@@ -84,6 +84,21 @@ def regrouped(tape: Tape, x: Value) -> Value:
     if tape.records and x.requires_grad:
         view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
         view.requires_grad = True
+    return view
+
+
+def keeping(tape: Tape, x: Value, size: Size) -> Value:
+    """Return ``x`` as another name, beside which so many bytes are kept for backward until its gradient comes by."""
+    keeps = tape.mode in {Mode.RECORDING, Mode.RECOMPUTING} and x.requires_grad
+    kept = Value(tape.allocate(Category.ACTIVATIONS, size) if keeps else None, size, x.dtype)
+    view = Value(x.storage, x.numel, x.dtype)
+    tape.hold_value(view)
+    if tape.records and x.requires_grad:
+        saved: list[Storage] = []
+        tape.save(saved, [kept])
+        view.node = tape.append(Node(saved, lambda grad: tape.send(x, tape.hold(grad))))
+        view.requires_grad = True
+    tape.free(kept)
     return view
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from service.catalog.models import list_models, load_architecture, resolve_model, supported_names
 from service.estimator.architecture import Architecture
+from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.errors import NotModelledError
 from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_spec
@@ -47,11 +48,13 @@ def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: L
 
 
 def _short_enough(model: Architecture, workload: TrainWorkload | ServeWorkload) -> TrainWorkload | ServeWorkload:
-    """Return the workload with no more tokens than the model has learned positions (CLIP has 77)."""
-    positions = model.spec.max_position_embeddings
-    if isinstance(workload, ServeWorkload) or model.spec.rotary or not 0 < positions < workload.sequence_length:
+    """Return the workload with no more tokens than the model has learned positions (CLIP has 77), and none from an encoder."""
+    positions = 2**30 if model.spec.rotary else model.spec.max_position_embeddings or 2**30
+    if isinstance(workload, TrainWorkload):
+        return replace(workload, sequence_length=min(workload.sequence_length, positions))
+    if model.shifts_labels or isinstance(model, EncoderDecoder):
         return workload
-    return replace(workload, sequence_length=positions)
+    return replace(workload, prompt_tokens=min(workload.prompt_tokens, positions), output_tokens=0)
 
 
 def _unrolled(model: Architecture) -> Architecture:

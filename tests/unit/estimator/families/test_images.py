@@ -16,64 +16,8 @@ from service.estimator.result import Estimate
 from service.estimator.states import trained_parameters
 from service.estimator.workload import Attention, Checkpointing, Lora, Method
 from tests.builders import a_device, a_serving, a_training
+from tests.unit.estimator.families.vision_models import SMALL
 
-_VISION = {"hidden_size": 192, "intermediate_size": 768, "num_attention_heads": 4, "patch_size": 8}
-_TEXT = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 300}
-_SMALL: dict[str, dict[str, object]] = {
-    "vit": {
-        "model_type": "vit",
-        "architectures": ["ViTForImageClassification"],
-        **_VISION,
-        "num_attention_heads": 6,
-        "num_hidden_layers": 3,
-        "image_size": 64,
-        "num_labels": 10,
-    },
-    "clip": {
-        "model_type": "clip",
-        "projection_dim": 48,
-        "text_config": {**_TEXT, "max_position_embeddings": 32},
-        "vision_config": {**_VISION, "num_hidden_layers": 4, "image_size": 32},
-    },
-    "llava": {
-        "model_type": "llava",
-        "text_config": {**_TEXT, "model_type": "llama", "num_key_value_heads": 4},
-        "vision_config": {**_VISION, "num_hidden_layers": 4, "image_size": 32},
-    },
-    "gemma3": {
-        "model_type": "gemma3",
-        "mm_tokens_per_image": 16,
-        "tie_word_embeddings": False,
-        "text_config": {
-            **_TEXT,
-            "num_hidden_layers": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "sliding_window": 32,
-            "sliding_window_pattern": 3,
-            "tie_word_embeddings": False,
-        },
-        "vision_config": {**_VISION, "num_hidden_layers": 3, "image_size": 64, "vision_use_head": False},
-    },
-    "qwen2_vl": {
-        "model_type": "qwen2_vl",
-        "text_config": {**_TEXT, "num_key_value_heads": 2},
-        "vision_config": {"depth": 3, "embed_dim": 192, "hidden_size": 64, "num_heads": 4},
-    },
-    "qwen2_5_vl": {
-        "model_type": "qwen2_5_vl",
-        "text_config": {**_TEXT, "num_key_value_heads": 2},
-        "vision_config": {
-            "depth": 4,
-            "hidden_size": 192,
-            "intermediate_size": 500,
-            "out_hidden_size": 64,
-            "num_heads": 4,
-            "fullatt_block_indexes": [1, 3],
-            "hidden_act": "gelu",
-        },
-    },
-}
 _TOKENS = {"vit": 65, "clip": 32}
 _BATCH = {"vit": 8, "clip": 8}
 _IMAGES: dict[str, dict[str, Any]] = {
@@ -133,7 +77,7 @@ _PARAMETERS = {
 
 
 def _model(family: str) -> Architecture:
-    return architecture_from_config(_SMALL[family])
+    return architecture_from_config(SMALL[family])
 
 
 def _ask(model: Architecture, **words: Any) -> Estimate:  # noqa: ANN401 - any field of a workload
@@ -252,7 +196,7 @@ def test_fsdp2_refuses_a_scalar_parameter() -> None:
 def test_other_towers_and_heads_are_refused(family: str, changes: dict[str, object], kind: type[Exception], field: str) -> None:
     """What has other weights or another loss is named."""
     with pytest.raises(kind) as refusal:
-        architecture_from_config(_SMALL[family] | changes)
+        architecture_from_config(SMALL[family] | changes)
 
     assert getattr(refusal.value, "field", None) == field
 
