@@ -8,6 +8,8 @@ COPIES_LOGITS_BEFORE = (4, 49)
 """The loss shifted its logits by a contiguous copy of them; since then it shifts the labels (transformers PR #35646)."""
 RETURNS_FP32_BEFORE = (4, 45)
 """Models cast their logits to fp32 themselves and returned those; since then the loss does (transformers PR #31292)."""
+STACKS_EXPERTS_SINCE = (5, 0)
+"""Experts became stacked parameters; before, each was a module of linear layers, which loaders quantised like any other."""
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
 
 
@@ -32,3 +34,9 @@ def returns_fp32(version: str | None) -> bool:
     """Tell whether the model's own logits are fp32."""
     release = transformers_release(version)
     return release is not None and release < RETURNS_FP32_BEFORE
+
+
+def stacks_experts(version: str | None) -> bool:
+    """Tell whether experts are stacked parameters."""
+    release = transformers_release(version)
+    return release is None or release >= STACKS_EXPERTS_SINCE

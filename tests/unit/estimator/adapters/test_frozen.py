@@ -14,6 +14,7 @@ from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
 from service.estimator.result import Estimate
 from service.estimator.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
+from tests.builders import a_mixture
 
 DEVICE = Device(name="card", capacity_bytes=2**40, usable_bytes=2**40)
 CONFIG: dict[str, object] = {
@@ -146,3 +147,13 @@ def test_what_has_no_term_is_refused(
         answered(a_quantised(quantization), **words)
 
     assert refusal.value.field == field
+
+
+def test_experts_were_quantised_before_they_were_stacked() -> None:
+    """Transformers 4 had each expert as a module, which bitsandbytes packed; its products have no term."""
+    model = a_mixture()
+    words: dict[str, Any] = {"lora": Lora(rank=8, targets=("q_proj",)), "method": Method.QLORA}
+
+    assert answered(model, **words).steady_bytes > 0
+    with pytest.raises(NotModelledError, match="quantised experts"):
+        answered(model, framework_version="4.48.1", **words)
