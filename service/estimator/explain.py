@@ -8,6 +8,7 @@ from service.estimator.optimizers.table import optimizer_named
 from service.estimator.quantization.weights import weight_bytes
 from service.estimator.result import Basis, Component
 from service.estimator.states import Shards, TrainedParameters
+from service.estimator.support.lengths import stacks_of
 from service.estimator.units import format_count
 from service.estimator.workload import Checkpointing, OffloadTarget, ServeWorkload, TrainWorkload
 
@@ -113,13 +114,15 @@ class _Formulas:
 
     def _tokens(self, name: str) -> str:
         workload = self.workload
-        batch = f"{workload.micro_batch_size} x {workload.sequence_length} tokens"
+        stacks = stacks_of(self.model, workload)
         if name == "logits":
+            tokens = f"{workload.micro_batch_size} x {stacks[-1].length} tokens"
             return (
-                f"{batch} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and gradients alive at this instant"
+                f"{tokens} x {self.model.vocab_size} vocabulary: logits, their fp32 copies and gradients alive at this instant"
             )
         kept = _KEPT[workload.activation_checkpointing]
-        return f"{batch} through {self.model.num_hidden_layers} layers, {kept}, {workload.attention.value} attention"
+        passes = (f"{workload.micro_batch_size} x {one.length} tokens through {one.layers} layers" for one in stacks)
+        return f"{' + '.join(passes)}, {kept}, {workload.attention.value} attention"
 
     def _sharding(self, name: str) -> str:
         if name == "gathered_weights":

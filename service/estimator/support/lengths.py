@@ -1,5 +1,7 @@
 """How long the decoder of a model with an encoder is, as a request says it or leaves it out."""
 
+from dataclasses import dataclass
+
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.encoder_decoder import EncoderDecoder, EncoderDecoderSpec
@@ -16,6 +18,25 @@ def decoder_length(model: Architecture, workload: TrainWorkload) -> int | None:
     if model.encoder.length is None:
         return None
     return workload.sequence_length if workload.sequence_length != model.encoder.length else _positions(model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """One stack of a model in a request: the tokens of a sequence in it, and its layers."""
+
+    length: int
+    layers: int
+
+
+def stacks_of(model: Architecture, workload: TrainWorkload) -> tuple[Stack, ...]:
+    """Return the stacks that a sequence goes through, in order: an encoder where there is one, and the decoder."""
+    if not isinstance(model, EncoderDecoder):
+        return (Stack(length=workload.sequence_length, layers=model.num_hidden_layers),)
+    spec = model.spec
+    assert isinstance(spec, EncoderDecoderSpec)  # noqa: S101 - what families of two stacks build
+    source = Stack(length=model.encoder.length or workload.sequence_length, layers=spec.num_encoder_layers)
+    length = decoder_length(model, workload) or workload.sequence_length
+    return (source, Stack(length=length, layers=spec.num_hidden_layers))
 
 
 def source_positions(model: Architecture, workload: ServeWorkload) -> int:

@@ -4,14 +4,11 @@ from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import add, chain, dropout, multiply_scalar, softmax
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.kernels import Heads
+from service.estimator.tape.kernels import SEED_BYTES, Heads
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Value
 from service.estimator.tape.products import autocast_input, batched_product, copy_of
 from service.estimator.tape.sizes import Size
-
-RANDOM_STATE_BYTES = 16
-"""Philox seed and offset, with which the kernel drops scores again in backward."""
 
 
 def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: Value, heads: Heads) -> Value:
@@ -21,7 +18,7 @@ def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: V
     view repeats (aten/native/transformers/cuda/attention_backward.cu).
     """
     wide = _expanded(tape, bias, heads.scores)
-    kept = sizes.add(sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(RANDOM_STATE_BYTES * (heads.dropout > 0)))
+    kept = sizes.add(sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES))
     lse = Value(tape.allocate(Category.ACTIVATIONS, kept), heads.rows, DType.FP32)
     parts = (query, key, value, wide)
 

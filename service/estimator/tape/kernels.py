@@ -14,6 +14,8 @@ from service.estimator.tape.nodes import Value, bytes_of
 from service.estimator.tape.products import batched_product, copy_of
 from service.estimator.tape.sizes import Size
 
+SEED_BYTES = 16
+"""Philox seed and offset that memory-efficient attention returns, and keeps, even without dropout."""
 RANDOM_STATE_BYTES = 24
 """Philox seed and offset that flash attention returns, and keeps, even without dropout."""
 
@@ -79,7 +81,8 @@ def flash(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> V
 def efficient(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
     """Return memory-efficient attention (key and value with as many heads as the query): keeps what flash keeps, and a bias."""
     masks = _biases(tape, query, heads)
-    lse = Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(heads.aligned_rows or heads.rows, 4)), heads.rows, DType.FP32)
+    kept = sizes.add(sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES))
+    lse = Value(tape.allocate(Category.ACTIVATIONS, kept), heads.rows, DType.FP32)
 
     def backward(_: Storage) -> None:
         grads = [tape.scratch(part.numel, part.dtype) for part in (query, key, value)]

@@ -266,3 +266,12 @@ def test_whisper_has_no_use_for_a_padding_mask() -> None:
 
     assert padded.allocated_bytes == whole.allocated_bytes
     assert any("padding_mask has no effect" in warning for warning in padded.warnings)
+
+
+def test_a_formula_counts_both_stacks() -> None:
+    """Tokens of the encoder through its layers, those of the decoder through its own; logits are the decoder's."""
+    answer = _asked("whisper")
+
+    formulas = {component.name: component.formula for component in answer.components}
+    assert formulas["activations"].startswith("2 x 96 tokens through 3 layers + 2 x 32 tokens through 3 layers, ")
+    assert formulas["logits"].startswith("2 x 32 tokens x 640 vocabulary")

@@ -216,7 +216,7 @@ def test_a_full_window_costs_a_mask_and_a_bias_for_each_layer() -> None:
         for size in (16, 17)
     )
 
-    biases, random_states = 6 * 3 * 16 * 16 * 2, 6 * 24
+    biases, random_states = 6 * 3 * 16 * 16 * 2, 6 * (24 - 16)
     difference = windowed.phases[1].allocated_bytes - wide.phases[1].allocated_bytes
     assert difference == biases - random_states
 
