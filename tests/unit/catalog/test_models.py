@@ -19,7 +19,7 @@ from service.catalog.models import (
 )
 from service.errors import UnknownModelError
 from service.estimator.errors import EstimatorError, NotModelledError
-from service.estimator.families import registry
+from service.estimator.families.registry import architecture_from_config
 
 CONFIGS = Path(models.__file__).with_name("configs")
 PUBLISHED_PARAMETERS = {
@@ -88,8 +88,8 @@ def test_a_model_is_read_or_refused_with_its_field(entry: ModelEntry) -> None:
 
 def test_a_family_without_terms_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalogue that is ahead of the families names the model and its family, and what is modelled."""
-    monkeypatch.delitem(registry._FAMILIES, "whisper")
-    models._architecture.cache_clear()
+    monkeypatch.setattr("service.estimator.families.registry._FAMILIES", {"llama": "llama"})
+    monkeypatch.setattr("service.catalog.models._architecture", lambda _: architecture_from_config({"model_type": "whisper"}))
 
     with pytest.raises(NotModelledError, match=r"'whisper-tiny'.*'whisper'"):
         load_architecture(resolve_model("openai/whisper-tiny"))
