@@ -62,7 +62,7 @@ class Stacks:
 
     def rank_of(self, weight: Weight) -> int:
         """Return the rank of the adapter on a parameter of a layer with experts."""
-        if weight.kind == "router" and weight.name.endswith(".weight"):
+        if weight.kind == "router" and weight.name.endswith(".gate.weight"):
             return self.router
         if weight.kind != "mlp_experts":
             return 0

@@ -67,6 +67,7 @@ _FAMILIES = {
     "qwen2_vl": "qwen_vl",
     "qwen3": "qwen",
     "qwen3_moe": "moe",
+    "qwen3_next": "qwen3_next",
     "roberta": "bert",
     "smollm3": "smollm3",
     "stablelm": "stablelm",

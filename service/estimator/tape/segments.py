@@ -50,12 +50,12 @@ def segment_decay(tape: Tape, x: Value, side: int, numel: Size) -> Value:
 
     ``segment_sum`` holds its first filled tensor under its argument's name until it returns.
     """
-    mask = _triangle(tape, side)
+    mask = triangle(tape, side)
     inverted = _booleans(tape, side)
     first = filled(tape, x, inverted, numel)
     tape.free(inverted)
     summed = running_sum(tape, first)
-    again = _triangle(tape, side)
+    again = triangle(tape, side)
     tape.free(mask)
     inverted = _booleans(tape, side)
     second = filled(tape, summed, inverted, numel)
@@ -83,8 +83,8 @@ def contraction(tape: Tape, left: Value, right: Value, out: Size, *, copies: tup
     return y
 
 
-def _triangle(tape: Tape, side: int) -> Value:
-    """Return a triangle of booleans, cut out of a square of them that is dropped."""
+def triangle(tape: Tape, side: int) -> Value:
+    """Return a triangle of ``side`` x ``side`` booleans, cut out of a square of them that is dropped."""
     ones = _booleans(tape, side)
     triangle = _booleans(tape, side)
     tape.free(ones)
