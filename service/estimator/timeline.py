@@ -175,7 +175,7 @@ class _Walk:
         self.workload, self.layout, self.states, self.trained = workload, layout, states, trained
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
         self.grad_bytes, self.shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
-        self.buckets = buckets(layout, trained=trained.trained, grad_bytes=self.grad_bytes)
+        self.buckets = buckets(layout, workload.precision, trained=trained.trained, grad_bytes=self.grad_bytes)
         keeps_buffer = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
         self.persistent_gradients = states.gradients * keeps_buffer
         if keeps_buffer or (workload.offload != _ON_THE_GPU and not states.gradients):

@@ -7,6 +7,7 @@ import pytest
 from service.api.schemas.workload import OptimizerName
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.gathering import Buckets, buckets
 from service.estimator.layout import Layout, Sharding
 from service.estimator.optimizers.table import MODELLED, optimizer_named
 from service.estimator.precision import POLICIES, Precision
@@ -193,3 +194,13 @@ def test_a_policy_that_contradicts_itself_is_refused(changes: dict[str, Any], fi
         )
 
     assert refusal.value.field == field
+
+
+def test_buckets_are_deepspeeds_own() -> None:
+    """Half a billion elements in the engine's format: for good in stage 3, in backward alone before, whatever is trained."""
+    policy = POLICIES["bf16_mixed"]
+    made = [buckets(a_sharded_layout(2, stage=stage), policy, trained=10, grad_bytes=4) for stage in range(4)]
+
+    assert made == [Buckets(), Buckets(backward=10**9), Buckets(backward=10**9), Buckets(resident=10**9)]
+    assert buckets(Layout(data_parallel=2), policy, trained=10, grad_bytes=4) == Buckets(resident=40)
+    assert buckets(Layout(), policy, trained=10, grad_bytes=4) == Buckets()
