@@ -31,6 +31,9 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if kernels["fused_lora"] or kernels["scattermoe"]:
         message = "fused adapter or expert kernels, for which the contract has no word"
         raise Untranslatable(message)
+    if row["framework_config"] == "baseline-peft-bnb" and row["parallelism"]["dp_shard"] == 1:
+        message = "fp32 norms beside 16-bit tables (TRL's peft_module_casting_to_bf16), for which the contract has no word"
+        raise Untranslatable(message)
     dtype = _SHORT[precision["torch_dtype"]]
     adapts = row["task"] != "full_finetune"
     trains_amp = precision["trainer_bf16"] or precision["trainer_fp16"]

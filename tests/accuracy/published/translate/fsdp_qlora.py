@@ -1,7 +1,7 @@
 """Answer.AI's FSDP + QLoRA benchmarks (March 2024): ``train.py`` of that repository.
 
-Its defaults: rank 64 on all linear layers but one, everything in bf16, adapters too (PEFT 0.9 made them in the dtype of the layer),
-AdamW, checkpointing of every layer, a loop that still holds the outputs. FSDP1 splits as the contract's ``fsdp2`` does.
+Its defaults: rank 64 on all linear layers but one, everything in bf16, adapters too (PEFT 0.9 made them in the dtype of the
+layer), AdamW, checkpointing of every layer, a loop that still holds the outputs. FSDP1 splits as the contract's ``fsdp2`` does.
 """
 
 from collections.abc import Iterator, Mapping
