@@ -95,8 +95,19 @@ def record_training(model: Architecture, how: TrainingPass) -> Highs:
 def log_training(model: Architecture, how: TrainingPass) -> Events:
     """Return the allocations and releases of forward, loss and backward of one micro batch, in order."""
     tape = LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
+    if how.gathering is not None:
+        tape.units = _unit_tensors(model)
     _run_training(tape, model, how)
     return tape.events()
+
+
+def _unit_tensors(model: Architecture) -> dict[int, tuple[int, ...]]:
+    """Return the tensors of every sharded unit: each kind of block, and the root with all that is outside of them."""
+    inside = [tuple(weight.numel for weight in block.weights()) for block, _ in model.blocks]
+    first = 1 + (model.position_embedding is not None)
+    numels = [weight.numel for weight, _ in model.weights()]
+    root = (*numels[:first], *numels[first + sum(map(len, inside)) :])
+    return {sum(unit): unit for unit in (*inside, root)}
 
 
 def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:

@@ -4,7 +4,7 @@ A frontier of points is enough for what is allocated; what an allocator reserves
 different sizes come and go. Nothing is counted here, and nothing of it is made unless an answer replays the allocator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from service.estimator.dtypes import DType
@@ -37,6 +37,8 @@ class LoggingTape(Tape):
         """Start with an empty log."""
         super().__init__(section, mode, autocast=autocast, accumulating=accumulating)
         self.ledger = _Uncounted(section)
+        self.units: Mapping[int, tuple[int, ...]] = {}
+        """Elements of each tensor of a sharded unit, by the elements of all of them."""
         self._sizes: dict[Size, int] = {}
         self._kinds: list[int] = []
         self._order: list[int] = []
@@ -81,6 +83,11 @@ class LoggingTape(Tape):
         if storage.references == 0 and storage.event is not None:
             self._order.remove(~storage.event)
         storage.references += 1
+
+    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
+        """Return the gathered parameters one by one, as FSDP2 copies them out (``FSDPParam.alloc_all_gather_outputs``)."""
+        numels = self.units.get(elements, (elements,))
+        return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(numel * bytes_each)) for numel in numels]
 
     def keep_gradient(self, grad: Storage, _: Parameter) -> None:
         """Leave the storage where it is, as the parameter's gradient."""

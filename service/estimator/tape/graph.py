@@ -188,6 +188,10 @@ class Tape:
         else:
             self.keep_gradient(grad, parameter)
 
+    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
+        """Return the gathered parameters of a unit, so many elements in all."""
+        return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * bytes_each))]
+
     def keep_gradient(self, grad: Storage, parameter: Parameter) -> None:
         """Turn a storage into the gradient of a parameter, which stays."""
         self.ledger.convert(grad, parameter.numel)

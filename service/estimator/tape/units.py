@@ -52,8 +52,8 @@ class Units:
         elements -= self._head
         self._table, self._running = elements if self._head else 0, False
         if self._head:
-            self.tape.hook(lambda: self._root.append(self._gathered(elements)))
-        self._root.append(self._gathered(elements))
+            self.tape.hook(lambda: self._root.extend(self._weights(elements)))
+        self._root += self._weights(elements)
         self.tape.release(self._buffer(elements))
         self._outputs.append(self._buffer(block_elements))
         self.tape.collected = []
@@ -62,7 +62,7 @@ class Units:
         """Gather final norm and head, where they are a unit: it is reduced as soon as its backward is over."""
         if not self._head:
             return
-        elements, weights = self._head, [self._gathered(self._head)]
+        elements, weights = self._head, self._weights(self._head)
         self.tape.hook(lambda: self._after_backward(weights, elements, elements))
         self._release(self._outputs)
         self._outputs.append(self._buffer(elements))
@@ -94,7 +94,7 @@ class Units:
         self._running = True
         tape.hook(lambda: self._after_backward(weights, elements, trained))
         output = self._buffer(elements)
-        weights.append(self._gathered(elements))
+        weights += self._weights(elements)
         self._release(self._outputs)
         self._outputs.append(output)
         y = block(x)
@@ -108,7 +108,7 @@ class Units:
         self._root_gradients += self.tape.collected or []
         self.tape.collected = []
         if self.how.reshard:
-            weights.append(self._gathered(elements))
+            weights += self._weights(elements)
             self._release(self._outputs)
             self._outputs.append(self._buffer(following))
 
@@ -128,6 +128,9 @@ class Units:
 
     def _buffer(self, elements: int) -> Storage:
         return self._gathered(0 if self.how.alone else elements)
+
+    def _weights(self, elements: int) -> list[Storage]:
+        return self.tape.gather(elements, self.how.gather_bytes)
 
     def _gathered(self, elements: int) -> Storage:
         return self.tape.allocate(Category.GATHERED_WEIGHTS, sizes.constant(elements * self.how.gather_bytes))

@@ -210,3 +210,14 @@ def test_a_replica_loses_less_than_a_training_job(kind: Allocator) -> None:
     assert 0 <= serving.low < serving.point < serving.high
     assert serving.point < training.point
     assert serving.high < training.high
+
+
+def test_a_sharded_unit_is_gathered_tensor_by_tensor() -> None:
+    """The log has a storage for every parameter of a block, of the bytes in which it is gathered."""
+    model = a_model()
+    block, _ = model.blocks[0]
+
+    events = log_training(model, training_pass(model, WORKLOAD, SHARDED))
+
+    logged = {events.sizes[kind] for kind in events.kinds}
+    assert {sizes.constant(weight.numel * 2) for weight in block.weights()} <= logged
