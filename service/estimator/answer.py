@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from service.estimator.allocator.pressure import under_pressure
 from service.estimator.allocator.replay import Replayed
 from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
 from service.estimator.corrections import Corrections
+from service.estimator.device import Device
 from service.estimator.intervals import widened
 from service.estimator.outside import Share, communicators, device_context, interval
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
@@ -58,7 +60,7 @@ def assemble(
     draft: Draft,
     *,
     corrections: Corrections | None,
-    gpu: str = "",
+    device: Device | None = None,
     warnings: tuple[str, ...] = (),
     detail: Detail = Detail.FULL,
 ) -> Estimate:
@@ -67,14 +69,14 @@ def assemble(
     ``warnings`` are about the device; those of the draft and of its model stand before them.
     """
     allocated = draft.peak.allocated_bytes
-    slack, context, links = (
-        _slack(draft),
-        device_context(gpu),
-        communicators(draft.linked_gpus),
-    )
+    context, links = device_context(device.name if device is not None else ""), communicators(draft.linked_gpus)
+    full = _slack(draft)
+    slack = full
+    if device is not None:
+        slack = under_pressure(full, allocated, device.usable_bytes - context.point - links.point, draft.allocator)
     inside = _allocated_interval(draft, corrections)
     reserved = allocated + slack.point
-    taken = _reserved_interval(draft, inside, slack)
+    taken = _reserved_interval(draft, inside, full)
     return Estimate(
         num_gpus=draft.num_gpus,
         allocated_bytes=allocated,

@@ -106,7 +106,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         draft = _training(model, workload, layout, corrections, plans if plans is not None else PlanCache(), detail)
         compute_dtype = workload.precision.compute_dtype
     warnings = device.warnings_for(compute_dtype)
-    return assemble(draft, corrections=corrections, gpu=device.name, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
 
 
 def _training(

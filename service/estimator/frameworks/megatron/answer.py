@@ -61,7 +61,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         warnings=_warnings(workload, layout),
     )
     warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, gpu=device.name, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
 
 
 def _recording(shape: Shape, how: Switches) -> Record:

@@ -50,7 +50,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     draft = explain_training(titan, workload, layout, timeline, corrections)
     draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=_stream_bytes(model, workload, layout, timeline))
     warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, gpu=device.name, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
 
 
 def _record(
