@@ -48,6 +48,8 @@ MERGED = {
     "deepseek_v3": _PROJECTIONS,
 }
 """The families whose targets PEFT converts; others keep their stacks unadapted."""
+_CONVERTED = ("lora", "rslora", "dora")
+"""Kinds of adapters whose targets are converted (``PeftType.LORA``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ class Stacks:
 
 def stacks_of(family: str, lora: Lora | None) -> Stacks | None:
     """Return the adapters of merged parameters in a family, None where PEFT converts nothing."""
-    if lora is None or family not in MERGED:
+    if lora is None or family not in MERGED or lora.variant not in _CONVERTED:
         return None
     merged, targets = MERGED[family], lora.targets
 

@@ -1,7 +1,7 @@
 """Which adapters have a term."""
 
 from service.estimator.adapters.base import base_of
-from service.estimator.adapters.stacks import MERGED
+from service.estimator.adapters.stacks import MERGED, stacks_of
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.quantization.scheme import Packing
@@ -10,6 +10,9 @@ from service.estimator.workload import Lora, TrainWorkload
 
 _MAMBAS = ("mamba", "mamba2", "falcon_mamba")
 """Families whose ``out_proj`` PEFT adapts no more (``_check_lora_target_modules_mamba``)."""
+
+_SUBCLASSED_ROUTERS = ("llama4_text", "phimoe")
+"""Families whose router is a linear layer of a class of its own."""
 
 
 def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
@@ -23,6 +26,7 @@ def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
     known |= {layer.target for layer in model.outer_linears}
     known |= MERGED[model.family].words if model.family in MERGED else frozenset()
     _check_incompatible(model.family, lora.targets, known)
+    _check_merged(model.family, lora)
     missing = [name for name in lora.targets or () if name not in known]
     if missing:
         message = f"target_modules names {missing[0]!r}; this model has {', '.join(sorted(known))}"
@@ -36,14 +40,25 @@ def _check_incompatible(family: str, targets: tuple[str, ...] | None, known: set
         possible = ", ".join(sorted(known - {"out_proj"}))
         message = f"PEFT adapts no out_proj of {family}, which all-linear names as well; use a list of {possible}"
         raise InvalidInputError(message, field=field)
-    if family == "llama4_text" and (targets is None or "router" in targets):
+    if family in _SUBCLASSED_ROUTERS and (targets is None or "router" in targets):
         possible = ", ".join(sorted(known - {"router"}))
-        message = f"llama4's router returns more than its product, which no adapter can add to; use a list of {possible}"
+        message = f"{family}'s router returns more than its product, which no adapter can add to; use a list of {possible}"
         raise InvalidInputError(message, field=field)
-    fused = MERGED[family].gate_up if family in MERGED else ()
-    named = [name for name in fused if name in (targets or fused)]
-    if 0 < len(named) < len(fused):
-        message = f"{named[0]} is one parameter with the other of {' and '.join(fused)}; name both or none"
+
+
+def _check_merged(family: str, lora: Lora) -> None:
+    """Raise InvalidInputError for half of a merged parameter, and for a variant that PEFT's ``ParamWrapper`` refuses."""
+    stacks, field = stacks_of(family, lora), "workload.lora.target_modules"
+    if stacks is None:
+        return
+    if lora.variant == "dora" and (stacks.router or stacks.gate_up or stacks.down):
+        named = ", ".join(sorted(stacks.words))
+        message = f"PEFT makes no DoRA on merged parameters of {family}; name target_modules without {named}"
+        raise InvalidInputError(message, field=field)
+    fused = MERGED[family].gate_up
+    named_ones = [name for name in fused if name in (lora.targets or fused)]
+    if 0 < len(named_ones) < len(fused):
+        message = f"{named_ones[0]} is one parameter with the other of {' and '.join(fused)}; name both or none"
         raise InvalidInputError(message, field=field)
 
 

@@ -132,3 +132,25 @@ def test_targets_that_peft_cannot_adapt_are_refused(
 
     assert refused.value.field == "workload.lora.target_modules"
     assert said in refused.value.message
+
+
+def test_dora_on_stacks_is_refused() -> None:
+    """PEFT's wrapper of parameters takes no variant; attention alone can have one."""
+    model = a_family(**_QWEN3)
+    everywhere, attention = (Lora(rank=4, variant="dora", targets=targets) for targets in (None, ("q_proj",)))
+
+    with pytest.raises(InvalidInputError) as refused:
+        check_training(model, a_training(precision="bf16", method=Method.LORA, lora=everywhere), Layout())
+    check_training(model, a_training(precision="bf16", method=Method.LORA, lora=attention), Layout())
+
+    assert "no DoRA on merged parameters of qwen3_moe" in refused.value.message
+
+
+def test_a_router_that_is_a_linear_layer_is_refused() -> None:
+    """Phi-MoE's router is a linear layer that returns a tuple: all-linear names it and forward fails."""
+    config = _SHAPE | {"model_type": "phimoe", "intermediate_size": 96, "num_local_experts": 8}
+
+    with pytest.raises(InvalidInputError) as refused:
+        check_training(a_family(**config), a_training(precision="bf16", method=Method.LORA, lora=Lora(rank=4)), Layout())
+
+    assert refused.value.field == "workload.lora.target_modules"
