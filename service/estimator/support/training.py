@@ -43,7 +43,7 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
     check_images(model, workload)
     check_scalars(model, layout)
     check_attention(model, workload.attention)
-    _check_precision(model, workload, layout)
+    _check_precision(workload, layout)
     check_training_layout(model, workload, layout)
 
 
@@ -57,7 +57,7 @@ def _check_unmodelled_words(workload: TrainWorkload) -> None:
             raise NotModelledError(shown, field=f"workload.{name}", modelled=[f"{name} {str(rest).lower()}"])
 
 
-def _check_precision(model: Architecture, workload: TrainWorkload, layout: Layout) -> None:
+def _check_precision(workload: TrainWorkload, layout: Layout) -> None:
     precision = workload.precision
     for field in ("param_dtype", "compute_dtype", "grad_dtype", "master_dtype", "main_grad_dtype", "optimizer_dtype"):
         only(getattr(precision, field), f"workload.precision.{field}", (*_TRAINED_DTYPES, None))
