@@ -275,16 +275,13 @@ class Tape:
         y = block(x)
         first, self.mode = FirstPass(entry, self.discarded, y.node, num_saved=self._num_saved), Mode.RECORDING
 
-        def backward(grad: Storage) -> None:
-            outer, self.path = self.path, path
-            self._recompute(block, kept, first, grad)
-            self.path = outer
-
-        y.node = self.append(Node([kept.storage] if kept.storage is not None else [], backward, consumes=True))
+        saved = [kept.storage] if kept.storage is not None else []
+        y.node = self.append(Node(saved, lambda grad: self._recompute(block, kept, first, grad, path), consumes=True))
         y.requires_grad = True
         return y
 
-    def _recompute(self, block: Callable[[Value], Value], kept: Value, first: FirstPass, grad: Storage) -> None:
+    def _recompute(self, block: Callable[[Value], Value], kept: Value, first: FirstPass, grad: Storage, path: str) -> None:
+        outer_path, self.path = self.path, path
         for node in first.ahead(grad):
             self._run(node)
         outer_nodes, outer_copies, self.nodes, self.copies = self.nodes, self.copies, [], {}
@@ -294,11 +291,10 @@ class Tape:
         y = block(x)
         self.mode, self._stop_after = Mode.RECORDING, None
         self.free(y, *(copy for copy, _ in self.copies.values()))
-        self.copies = outer_copies
-        nodes, self.nodes = self.nodes, outer_nodes
+        nodes, self.nodes, self.copies = self.nodes, outer_nodes, outer_copies
         first.hand_over(stub, nodes)
         self._forgets = True
         self._visit(nodes)
-        self._forgets = False
+        self._forgets, self.path = False, outer_path
         if stub.grad is not None:
             self.send(kept, stub.grad, is_view=stub.grad_is_view)
