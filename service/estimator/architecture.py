@@ -213,7 +213,8 @@ class Architecture:
         defaults = {item.name: item.default for item in fields(self.spec)}
         described = {name: value for name, value in self.describe().items() if value != defaults.get(name)}
         if not depth:
-            described.pop("num_hidden_layers", None)
+            for name in ("num_hidden_layers", "num_encoder_layers"):
+                described.pop(name, None)
         return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 

@@ -187,6 +187,7 @@ def test_cutting_takes_layers_of_both_stacks(name: str) -> None:
     per_pair = sum(sum(weight.numel for weight in block.weights()) for block, _ in cut.blocks[-1:] + _encoder_layers(cut))
     assert model.counts.total - cut.counts.total == per_pair
     assert architecture_from_spec(cut.describe()).counts == cut.counts
+    assert cut.fingerprint(depth=False) == model.fingerprint(depth=False) != model.fingerprint()
     with pytest.raises(InvalidInputError, match="the model has 3"):
         model.with_layers(4)
 
