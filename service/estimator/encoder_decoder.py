@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from service.estimator.architecture import Architecture, Embed, Finish
 from service.estimator.block_module import BlockModule
-from service.estimator.errors import InvalidInputError
+from service.estimator.build import check_decoder
+from service.estimator.errors import InvalidConfigError, InvalidInputError
 from service.estimator.recording import Recording
 from service.estimator.spec import DecoderSpec
 from service.estimator.tape.nodes import Value
@@ -24,6 +25,15 @@ class EncoderDecoderSpec(DecoderSpec):
     encoder_attention_heads: int
     encoder_intermediate_size: int
     activation_dropout: float = 0.0
+
+
+def check_stacks(spec: EncoderDecoderSpec) -> None:
+    """Raise InvalidConfigError for numbers that neither stack can have."""
+    check_decoder(spec)
+    for name in ("num_encoder_layers", "encoder_attention_heads", "encoder_intermediate_size"):
+        if getattr(spec, name) < 1:
+            message = f"{name} is {getattr(spec, name)}; it must be 1 or more"
+            raise InvalidConfigError(message, field=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

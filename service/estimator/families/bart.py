@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from service.estimator.architecture import Embedded
-from service.estimator.build import check_decoder
-from service.estimator.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec
+from service.estimator.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec, check_stacks
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, refuse, word
 from service.estimator.modules.stack_layer import StackAttention, StackLayer
 from service.estimator.modules.weights import Linear, Norm, Weight
@@ -139,7 +138,7 @@ def _masks(run: Recording) -> tuple[Value, ...]:
 
 def build(spec: BartSpec) -> EncoderDecoder:
     """Return the tree of a BART."""
-    check_decoder(spec)
+    check_stacks(spec)
     hidden = spec.hidden_size
     words = Weight("shared.weight", "embedding", (spec.vocab_size, hidden))
     encoder, decoder = (_tables(spec, words, stack) for stack in ("encoder", "decoder"))

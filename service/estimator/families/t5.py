@@ -6,8 +6,7 @@ Field names and defaults are those of transformers 5.23 (``models/t5``, ``models
 from dataclasses import dataclass
 
 from service.estimator.architecture import Embedded
-from service.estimator.build import check_decoder
-from service.estimator.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec
+from service.estimator.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec, check_stacks
 from service.estimator.errors import NotModelledError
 from service.estimator.families.reading import Config, flag, integer, number, word
 from service.estimator.modules.biased_attention import BiasedAttention
@@ -77,7 +76,7 @@ def _read(config: Config, family: str, *, scales_output: bool) -> T5Spec:
 
 def build(spec: T5Spec) -> EncoderDecoder:
     """Return the tree of a T5."""
-    check_decoder(spec)
+    check_stacks(spec)
     hidden = spec.hidden_size
     table = Weight("shared.weight", "embedding", (spec.vocab_size, hidden))
     norms = tuple(Norm(name=f"{stack}.final_layer_norm", style="rms", size=hidden) for stack in ("encoder", "decoder"))

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.estimator.architecture import Embedded
-from service.estimator.build import check_decoder
-from service.estimator.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec
+from service.estimator.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec, check_stacks
 from service.estimator.families.reading import Config, flag, head_dim, integer, number, refuse, word
 from service.estimator.modules.stack_layer import StackAttention, StackLayer
 from service.estimator.modules.weights import Linear, Norm, Weight
@@ -74,7 +73,7 @@ def whisper(config: Config) -> WhisperSpec:
 
 def build(spec: WhisperSpec) -> EncoderDecoder:
     """Return the tree of a Whisper."""
-    check_decoder(spec)
+    check_stacks(spec)
     hidden = spec.hidden_size
     table = Weight("decoder.embed_tokens.weight", "embedding", (spec.vocab_size, hidden))
     places = Weight("decoder.embed_positions.weight", "embedding", (spec.max_position_embeddings, hidden))

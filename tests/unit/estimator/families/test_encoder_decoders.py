@@ -6,7 +6,7 @@ import pytest
 
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.encoder_decoder import EncoderDecoder
-from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.errors import InvalidConfigError, InvalidInputError, NotModelledError
 from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config, architecture_from_spec
 from service.estimator.layout import Layout
@@ -276,3 +276,12 @@ def test_a_formula_counts_both_stacks() -> None:
     formulas = {component.name: component.formula for component in answer.components}
     assert formulas["activations"].startswith("2 x 96 tokens through 3 layers + 2 x 32 tokens through 3 layers, ")
     assert formulas["logits"].startswith("2 x 32 tokens x 640 vocabulary")
+
+
+@pytest.mark.parametrize("name", _CONFIGS)
+def test_a_specification_without_an_encoder_is_refused(name: str) -> None:
+    """A stack of no layers is none."""
+    described = _model(name).describe() | {"num_encoder_layers": 0}
+
+    with pytest.raises(InvalidConfigError, match="num_encoder_layers is 0"):
+        architecture_from_spec(described)
