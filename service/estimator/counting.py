@@ -9,7 +9,7 @@ from service.estimator.modules.weights import Weight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCounts:
-    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table.
+    """Counted parameters: ``active`` are those that one token uses, ``embedding`` the input table of tokens.
 
     ``tensors`` are all parameter tensors with how often each occurs, ``largest_block`` is over the kinds of blocks;
     ``outside_blocks`` is embedding, final norm and head.
@@ -39,7 +39,7 @@ def count_parameters(
     return ParameterCounts(
         total=total,
         active=total - idle,
-        embedding=embedding.numel,
+        embedding=embedding.numel if embedding.kind == "embedding" else 0,
         by_module=by_module,
         num_tensors=sum(times for _, times in weights),
         tensors=weights,

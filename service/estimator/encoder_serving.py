@@ -10,7 +10,7 @@ from service.estimator.moments import Moment, corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Basis, Component, Instant, Serving
 from service.estimator.serve_timeline import Host, Recorder
-from service.estimator.support.images import images_of
+from service.estimator.support.images import image_warnings, images_of
 from service.estimator.support.lengths import decoder_start, source_positions
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section, highest_of
@@ -46,6 +46,7 @@ def explain_encoding(model: Architecture, workload: ServeWorkload, host: Host, r
         steady_bytes=weights + cache,
         components=partial(_components, model, workload, peak.parts),
         kind="inference",
+        warnings=image_warnings(model, workload),
         allocator=workload.allocator,
         serving=Serving(
             kv_bytes_per_token=_elements(model) * workload.kv_cache_dtype.bytes_per_element,

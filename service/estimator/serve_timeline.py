@@ -29,7 +29,7 @@ from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import scheme_of, weight_bytes
 from service.estimator.result import Instant, Serving
 from service.estimator.speculative import draft_of, guessed_tokens
-from service.estimator.support.images import images_of
+from service.estimator.support.images import image_warnings, images_of
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section, highest_of
@@ -106,7 +106,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         approximate=model.spec.approximate,
         kind="inference",
         allocator=workload.allocator,
-        warnings=attention_warnings(model, workload.attention),
+        warnings=(*attention_warnings(model, workload.attention), *image_warnings(model, workload)),
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
             kv_cache_bytes=cache + states,

@@ -14,6 +14,7 @@ from service.estimator.offloading import ranks_per_node
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
 from service.estimator.states import TrainedParameters, saved_states
+from service.estimator.support.images import image_warnings
 from service.estimator.support.lengths import lengths_assumed
 from service.estimator.support.model_limits import attention_warnings
 from service.estimator.timeline import Peak, Timeline
@@ -64,6 +65,7 @@ def explain_training(
         warnings=(
             *_warnings(workload, layout),
             *attention_warnings(model, workload.attention),
+            *image_warnings(model, workload),
             *lengths_assumed(model, workload),
         ),
     )

@@ -45,6 +45,19 @@ def _room(workload: Workload) -> tuple[str, int]:
     return "sequence_length", workload.sequence_length
 
 
+def image_warnings(model: Architecture, workload: Workload) -> tuple[str, ...]:
+    """Return what to say of images that a request leaves out, and of a length that an image decides."""
+    if model.images is None:
+        return ()
+    if images_of(model, workload) is None:
+        return (f"no images: the image tower of {model.family} is loaded and idle; num_images says how many a sequence has",)
+    name, length = _room(workload)
+    positions = model.images.tokens
+    if model.images.every_sequence and not model.images.contrasts and length != positions:
+        return (f"{name} {length} has no effect: an image of {model.family} takes {positions} positions",)
+    return ()
+
+
 def check_scalars(model: Architecture, layout: Layout) -> None:
     """Raise for a sharding that takes no scalar parameter, of which CLIP has one (torch 2.13, ``fully_shard``)."""
     if model.images is not None and model.images.contrasts and layout.sharding is Sharding.FSDP2:

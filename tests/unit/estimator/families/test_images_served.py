@@ -63,6 +63,25 @@ def test_decode_runs_no_tower() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("llava-1.5-7b", {}, "no images: the image tower of llava is loaded and idle"),
+        ("vit-base-patch16-224", {"prompt_tokens": 128}, "prompt_tokens 128 has no effect"),
+        ("vit-base-patch16-224", {"prompt_tokens": 197}, None),
+        ("clip-vit-base-patch32", {"prompt_tokens": 30}, None),
+    ],
+)
+def test_an_answer_says_what_it_took_of_images(name: str, words: dict[str, Any], said: str | None) -> None:
+    """A tower that is left out, and a length that the image decides, are named."""
+    model = load_architecture(resolve_model(name))
+
+    answer = estimate(model, a_serving(**({"output_tokens": 0} | words)), layout=Layout(), device=a_device())
+
+    told = " ".join(answer.warnings)
+    assert (said in told) if said is not None else ("image" not in told)
+
+
+@pytest.mark.parametrize(
     ("name", "words", "kind", "match"),
     [
         ("llava-1.5-7b", {"num_images": 1, "prompt_tokens": 512}, InvalidInputError, "prompt_tokens is 512"),
