@@ -134,6 +134,17 @@ def stored_bytes(placed: Placed, scheme: Scheme, dtype: DType) -> WeightBytes:
     return WeightBytes(quantised=packed.codes, scales=packed.scales, kept=kept)
 
 
+def uneven(model: Architecture, scheme: Scheme) -> tuple[bool, bool]:
+    """Tell whether a scheme packs a module in some layers and not in others, and whether it packs stacks of experts."""
+    return _uneven(_Question(model.spec, scheme, DType.BF16, model))
+
+
+@lru_cache(256)
+def _uneven(asked: _Question) -> tuple[bool, bool]:
+    placed = tuple(placements(asked.model, asked.scheme))
+    return any(item.packed and item.kept for item in placed), any(item.packed and item.is_stack for item in placed)
+
+
 @lru_cache(256)
 def _weight_bytes(asked: _Question) -> WeightBytes:
     parts = [stored_bytes(placed, asked.scheme, asked.dtype) for placed in placements(asked.model, asked.scheme)]

@@ -5,7 +5,7 @@ from service.estimator.adapters.frozen import TRAINABLE
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.quantization.scheme import Packing, Scheme, Scope
-from service.estimator.quantization.weights import placements
+from service.estimator.quantization.weights import uneven
 from service.estimator.workload import Method, TrainWorkload
 
 
@@ -47,9 +47,9 @@ def _check_plain(workload: TrainWorkload) -> None:
 
 def _check_places(model: Architecture, scheme: Scheme) -> None:
     """Raise where equal layers are not quantised alike, and for stacked experts, whose products have no term."""
-    placed = list(placements(model, scheme))
-    if any(item.packed and item.kept for item in placed):
+    mixed, stacked = uneven(model, scheme)
+    if mixed:
         what = "training with modules that are quantised in some layers and not in others"
         raise NotModelledError(what, field="model", modelled=["the same modules in every layer"])
-    if scheme.scope is Scope.ALL and any(item.packed and item.is_stack for item in placed):
+    if scheme.scope is Scope.ALL and stacked:
         raise NotModelledError("adapters beside quantised experts", field="model", modelled=["dense models", "qlora"])
