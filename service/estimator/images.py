@@ -1,6 +1,6 @@
 """Images in a request: how many a sequence has, how many tokens each takes, and which weights they alone train."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.estimator.errors import InvalidInputError
 from service.estimator.modules.weights import Linear, Weight
@@ -31,12 +31,17 @@ class ImageInput:
     linears: tuple[Linear, ...] = ()
     unread_weights: tuple[Weight, ...] = ()
     unread_linears: tuple[Linear, ...] = ()
+    idle_names: frozenset[str] = field(init=False)
+    unread_names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name both kinds of weights without gradients once."""
+        object.__setattr__(self, "idle_names", _names(self.weights, self.linears))
+        object.__setattr__(self, "unread_names", _names(self.unread_weights, self.unread_linears))
 
     def idle(self, images: Images | None) -> frozenset[str]:
         """Return the names of the weights without gradients, adapters' too."""
-        weights, linears = (self.weights, self.linears) if images is None else (self.unread_weights, self.unread_linears)
-        adapters = (f"{layer.name}.{part}" for layer in linears for part in ("lora_A", "lora_B"))
-        return frozenset((*(weight.name for weight in weights), *adapters))
+        return self.idle_names if images is None else self.unread_names
 
     def read(self, *, num_images: int | None, image_tokens: int | None, num_sequences: int) -> Images | None:
         """Return the images that a request asks for; None where it has none."""
@@ -55,3 +60,9 @@ class ImageInput:
             raise InvalidInputError(message, field="workload.image_tokens")
         tokens = self.tokens or image_tokens or 0
         return Images(per_sequence=num_images or 1, tokens=tokens, num_pairs=num_sequences if self.contrasts else 0)
+
+
+def _names(weights: tuple[Weight, ...], linears: tuple[Linear, ...]) -> frozenset[str]:
+    """Return the names of weights, and of the adapters on linear layers."""
+    adapters = (f"{layer.name}.{part}" for layer in linears for part in ("lora_A", "lora_B"))
+    return frozenset((*(weight.name for weight in weights), *adapters))

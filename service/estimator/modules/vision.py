@@ -202,12 +202,10 @@ class Tower:
                 yield from (_renamed(weight, self.scope) for weight in norm.weights())
 
     def unread_weights(self) -> Iterator[Weight]:
-        """Yield the parameter tensors that nothing reads the result of, however many images there are."""
-        if self.used_layers == self.num_layers:
-            return
+        """Yield the parameter tensors that a language model reads no result of: later layers, the norm of the class token."""
         for index in range(self.used_layers, self.num_layers):
             yield from self._layer(index)
-        if self.last_norm is not None:
+        if self.last_norm is not None and not self.whole_last_norm:
             yield from (_renamed(weight, self.scope) for weight in self.last_norm.weights())
 
     def unread_linears(self) -> tuple[Linear, ...]:

@@ -23,6 +23,13 @@ SMALL: dict[str, dict[str, object]] = {
         "text_config": {**_TEXT, "model_type": "llama", "num_key_value_heads": 4},
         "vision_config": {**_VISION, "num_hidden_layers": 4, "image_size": 32},
     },
+    "llava_whole": {
+        "model_type": "llava",
+        "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full",
+        "text_config": {**_TEXT, "model_type": "llama", "num_key_value_heads": 4},
+        "vision_config": {**_VISION, "num_hidden_layers": 4, "image_size": 32},
+    },
     "gemma3": {
         "model_type": "gemma3",
         "mm_tokens_per_image": 16,
