@@ -39,7 +39,8 @@ class SparseMixerRouter:
         (weight,) = self.weights()
         logits = merged_linear(run, weight, x, scope)
         first, chosen, names = self._chosen(run, logits, logits)
-        rest = tape.emit(numel, logits.dtype, inputs=(logits,), saves=(chosen,), backward=lambda _: self._pass_on(run, logits))
+        # No gradient comes by here: the weights of both choices answer to the logits themselves.
+        rest = tape.emit(numel, logits.dtype, inputs=(logits,), saves=(chosen,), backward=lambda _: None)
         second, other, more = self._chosen(run, rest, logits)
         weights = concatenate(tape, (first, second))
         indices = integers(tape, run.extent.tokens(2))
@@ -77,6 +78,3 @@ class SparseMixerRouter:
         narrow = run.tape.scratch(logits.numel, logits.dtype)
         run.tape.release(grad)
         return narrow
-
-    def _pass_on(self, run: Recording, logits: Value) -> None:
-        run.tape.send(logits, run.tape.scratch(logits.numel, logits.dtype))

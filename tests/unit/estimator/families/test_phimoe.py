@@ -3,7 +3,11 @@
 import pytest
 
 from service.estimator.errors import EstimatorError
+from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_spec
+from service.estimator.layout import Layout
+from service.estimator.workload import Attention
+from tests.builders import a_device, a_serving
 from tests.unit.estimator.families.kept import a_family
 from tests.unit.estimator.families.small_steps import SmallStep
 
@@ -62,3 +66,16 @@ def test_what_has_no_term_is_refused(field: str, value: float) -> None:
         a_family(**_CONFIG | {field: value})
 
     assert getattr(refused.value, "field", None) == field
+
+
+def test_serving_is_what_was_traced() -> None:
+    """Without training nothing is sampled: the best expert is taken, and the best of the others."""
+    workload = a_serving(num_sequences=2, prompt_tokens=24, output_tokens=2, attention=Attention.EAGER)
+
+    answer = estimate(a_family(**_CONFIG), workload, layout=Layout(), device=a_device())
+
+    instants = {instant.name: instant.allocated_bytes for instant in answer.instants}
+    assert answer.serving is not None
+    assert answer.serving.kv_cache_bytes == 19_968
+    assert instants["prefill"] - instants["load"] == pytest.approx(146_560, rel=0.01)
+    assert instants["decode"] - instants["load"] == pytest.approx(36_640, rel=0.01)
