@@ -111,6 +111,7 @@ def _training(options: Options, precision: Precision) -> TrainWorkload:
         padding_mask=options.get("padding_mask") == "padded",  # a mask of ones pads nothing, and transformers drops it
         gradient_clipping="max_grad_norm" in options,
         decoder_length=options.get("dec_seq"),
+        num_images=options["images"] // options["batch"] if "images" in options else None,
         image_tokens=options.get("image_tokens"),
         lora=lora,
     )
