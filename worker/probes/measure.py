@@ -18,8 +18,10 @@ from worker.probes.plan import NUM_STEPS, Host, Plan, Point, Question, make_plan
 from worker.probes.products import fast_products
 from worker.probes.refusal import Refusal
 from worker.probes.report import report
+from worker.probes.serving import check_serving
 from worker.probes.session import Session, Subject, matrix_flops, run_point
 from worker.probes.teller import Say, Teller
+from worker.probes.training import check_training
 
 _BOUNDLESS = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 """The analytic answer is asked for bytes, not for a verdict."""
@@ -36,6 +38,7 @@ def measure(request: ProbeRequest, say: Say, *, limits: Callable[[DType], Host] 
         message = f"this version measures on device cpu; {request.device.value} is not available yet"
         raise Refusal(FailureKind.NOT_AVAILABLE_YET, message)
     question, config = _question(request)
+    _check(question.workload)
     analytic = _Analytic(question)
     subject = _subject(question, config)
     with fast_products():
@@ -44,6 +47,13 @@ def measure(request: ProbeRequest, say: Say, *, limits: Callable[[DType], Host] 
         sessions = _run(plan, subject, say)
     answer = _answer(plan, sessions, analytic.instants)
     return report(plan, sessions, answer, _difference(question, subject.kernel), kernel=subject.kernel)
+
+
+def _check(workload: Workload) -> None:
+    if isinstance(workload, ServeWorkload):
+        check_serving(workload)
+    else:
+        check_training(workload)
 
 
 class _Analytic:

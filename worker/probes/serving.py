@@ -29,7 +29,7 @@ class Server:
 
 def make_server(config: Mapping[str, object], workload: ServeWorkload, *, num_layers: int, kernel: Kernel) -> Server:
     """Build the model that is served."""
-    _check(workload)
+    check_serving(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
     model = build_model(config, num_layers=num_layers, dtype=workload.weight_dtype, attention=attention)
     mark("load")
@@ -79,7 +79,8 @@ def _tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor
     return torch.randint(0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0))
 
 
-def _check(workload: ServeWorkload) -> None:
+def check_serving(workload: ServeWorkload) -> None:
+    """Raise Refusal for words that a cpu probe does not run."""
     refused = {
         "engine": workload.engine is not Engine.TRANSFORMERS and workload.engine.value,
         "quantization": workload.quantization is not Quantization.NONE and workload.quantization.value,

@@ -43,7 +43,7 @@ class Trainee:
 
 def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, num_layers: int, kernel: Kernel) -> Trainee:
     """Build the model, its adapters and its optimizer."""
-    _check(workload)
+    check_training(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
     causal = build_model(config, num_layers=num_layers, dtype=workload.precision.param_dtype, attention=attention)
     mark("load")
@@ -117,7 +117,8 @@ def _padding(tokens: torch.Tensor) -> torch.Tensor:
     return mask
 
 
-def _check(workload: TrainWorkload) -> None:
+def check_training(workload: TrainWorkload) -> None:
+    """Raise Refusal for words that a cpu probe does not run."""
     if workload.loss is not Loss.FULL_LOGITS:
         message = f"a cpu probe runs transformers' own loss, not {workload.loss.value!r}; ask with loss full_logits"
         raise Refusal(FailureKind.UNSUPPORTED, message)

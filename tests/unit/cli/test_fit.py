@@ -99,7 +99,7 @@ def test_the_table_names_what_decides(capsys: pytest.CaptureFixture[str]) -> Non
         (("--sequence-length", "-4"), "--sequence-length: expected an integer >= 1; got -4"),
         (("--gpu", "A100"), "say A100-SXM4-40GB or A100-SXM4-80GB"),
         (("--zero-stage", "4"), "--zero-stage"),
-        (("--tensor-parallel", "2"), "--tensor-parallel"),
+        (("--tensor-parallel", "3"), "--tensor-parallel"),
     ],
 )
 def test_refusals_name_the_flag_and_what_would_be_right(

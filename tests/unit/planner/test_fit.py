@@ -41,7 +41,7 @@ def test_the_same_configuration_turns_tight_and_then_too_large_as_memory_shrinks
 
     verdicts = [
         fit(a_subject("gpt2", usable_bytes=usable), SHORT, ONE_GPU).verdict
-        for usable in (need.device_interval.high, need.device_bytes, need.device_bytes - 1)
+        for usable in (need.device_interval.high, need.device_bytes, need.allocated_bytes)
     ]
 
     assert verdicts == [Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT]
