@@ -14,37 +14,59 @@ LEVEL = 0.95
 """The level of the estimator's intervals."""
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
+TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s")
+OFFLOADING, QUANTIZING = "offload", "quantization"
+ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
+"""What a search uses only where the request allows it."""
 _MEGATRON_STAGES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of a search; with a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts."""
+    """Bounds of a search; with a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts.
+
+    Times are those of an optimizer step and of the whole run (training), of reading the prompts and of one decode step (serving).
+    """
 
     max_gpus: int = DEFAULT_MAX_GPUS
     confidence: float | None = LEVEL
     global_batch_size: int | None = None
+    max_nodes: int | None = None
+    max_cost_per_hour: float | None = None
+    max_step_time_s: float | None = None
+    max_hours: float | None = None
+    max_prefill_time_s: float | None = None
+    max_time_per_output_token_s: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse bounds below one, and a confidence that the intervals do not have."""
-        if self.max_gpus < 1:
-            message = f"max_gpus is {self.max_gpus}; it must be 1 or more"
-            raise InvalidInputError(message, field="constraints.max_gpus")
-        if self.global_batch_size is not None and self.global_batch_size < 1:
-            message = f"global_batch_size is {self.global_batch_size}; it must be 1 or more"
-            raise InvalidInputError(message, field="constraints.global_batch_size")
+        for name in ("max_gpus", "max_nodes", "global_batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                message = f"{name} is {value}; it must be 1 or more"
+                raise InvalidInputError(message, field=f"constraints.{name}")
+        for name in (*TIMES, "max_cost_per_hour"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                message = f"{name} is {value}; it must be more than 0"
+                raise InvalidInputError(message, field=f"constraints.{name}")
         if self.confidence not in {None, LEVEL}:
             raise NotModelledError(f"confidence {self.confidence}", field="confidence", modelled=[str(LEVEL), "null"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """How many GPUs: ``workload`` and ``layout`` hold what the request says and defaults; ``fixed`` names what it said."""
+    """How many GPUs: ``workload`` and ``layout`` hold what the request says and defaults; ``fixed`` names what it said.
+
+    ``frameworks`` names the ways to train that may be used, None all; ``allow`` what is used only when it is allowed.
+    """
 
     workload: Workload
     layout: Layout
     fixed: frozenset[str] = frozenset()
     limits: Limits = Limits()
+    frameworks: frozenset[str] | None = None
+    allow: frozenset[str] = frozenset()
 
     def is_open(self, name: str) -> bool:
         """Whether the search may vary a field."""
