@@ -1,5 +1,6 @@
 """One GPU of a layout as the clock sees it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.estimator.device import Device
@@ -20,6 +21,7 @@ class Machine:
     memory: float
     rates: Rates
     links: Links
+    peak_flops: Mapping[str, int]
     kernel_s: float = KERNEL_S
 
     @classmethod
@@ -34,4 +36,9 @@ class Machine:
             memory=device.bandwidth_bytes_per_second * MEMORY_SHARE,
             rates=rates,
             links=Links.of(device, layout, rates),
+            peak_flops=device.peak_flops,
         )
+
+    def rate_in(self, dtype: DType) -> float:
+        """Return the FLOP/s that products in another dtype reach; PyTorch leaves TF32 off."""
+        return self.peak_flops.get(dtype.value, self.flops) * self.rates.products

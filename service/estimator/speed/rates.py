@@ -1,6 +1,8 @@
 """What kinds of GPUs reach of their peaks, each figure with where it was measured; nothing is fitted to published runs.
 
-Products: "Maximum Achievable Matmul FLOPS" with PyTorch (stas00/ml-engineering, compute/accelerator/README.md, bf16 table).
+Products: matrix products in bf16 with PyTorch (stas00/ml-engineering, compute/accelerator). Where it was told, the rate that is
+sustained once power limits the clock, which is what training meets: 702.9 of 989 TFLOP/s on an H200, 1438.7 of 2250 on a B200
+with its siblings busy; an H100 is the same chip with the same 700 W. Else the best of a burst: on an A100, on AMD's.
 Attention: FlashAttention-2 with a causal mask, head dimension 128, 2k to 4k tokens (arXiv:2307.08691, figures 4 to 7).
 Networks are those of the nodes that are rented most: 400 Gbit/s for a node of eight A100 (AWS p4d and p4de), 3200 from H100 on
 (p5, DGX H100); a layout that says what its network carries overrides them.
@@ -40,14 +42,14 @@ PYTHON_S = 18e-6
 """Host time of one operation of a transformers model in Python: Qwen2.5-0.5B decodes 47.4 tokens/s with 24 layers of 39
 operations, on an A100 that waits (Qwen2.5 speed benchmark, transformers 4.46)."""
 
-_HOPPER = Rates(products=0.803, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)
+_HOPPER = Rates(products=0.711, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)
 _BY_PREFIX: tuple[tuple[str, Rates], ...] = (
     ("A100-PCIE", Rates(products=0.811, attention_forward=0.52, attention_backward=0.4, network_bytes_per_second=50 * GBIT)),
     ("A100", Rates(products=0.869, attention_forward=0.52, attention_backward=0.4, network_bytes_per_second=50 * GBIT)),
     ("H100", _HOPPER),
     ("H200", _HOPPER),
-    ("B200", Rates(products=0.776, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
-    ("GB200", Rates(products=0.729, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
+    ("B200", Rates(products=0.639, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
+    ("GB200", Rates(products=0.639, attention_forward=0.33, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
     ("MI300X", Rates(products=0.514, attention_forward=0.3, attention_backward=0.25, network_bytes_per_second=400 * GBIT)),
 )
 _UNMEASURED = Rates(

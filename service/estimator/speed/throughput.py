@@ -9,7 +9,7 @@ from service.estimator.speed.serving import serving_throughput
 from service.estimator.speed.training import training_throughput
 from service.estimator.speed.work import ForwardWork, forward_work
 from service.estimator.states import trained_parameters
-from service.estimator.workload import Attention, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Attention, Lora, ServeWorkload, TrainWorkload, Workload
 
 MAX_WORKS = 256
 
@@ -22,12 +22,14 @@ class WorkCache:
         self._capacity = capacity
         self._works: dict[object, ForwardWork] = {}
 
-    def of(self, model: Architecture, dtype: DType, autocast: DType | None, attention: Attention) -> ForwardWork:
+    def of(
+        self, model: Architecture, dtype: DType, autocast: DType | None, attention: Attention, lora: Lora | None = None
+    ) -> ForwardWork:
         """Return the work of a forward pass, counted once."""
-        key = (model.spec, dtype, autocast, attention)
+        key = (model.spec, dtype, autocast, attention, lora)
         found = self._works.get(key)
         if found is None:
-            found = forward_work(model, dtype=dtype, autocast=autocast, attention=attention)
+            found = forward_work(model, dtype=dtype, autocast=autocast, attention=attention, lora=lora)
             for oldest in list(self._works)[: len(self._works) - self._capacity + 1]:
                 self._works.pop(oldest, None)
             self._works[key] = found
@@ -48,7 +50,7 @@ def throughput_of(
         case TrainWorkload(precision=precision):
             autocast = precision.compute_dtype if precision.autocast else None
             dtype = precision.param_dtype if precision.autocast else precision.compute_dtype
-            work = works.of(model, dtype, autocast, kernel)
+            work = works.of(model, dtype, autocast, kernel, workload.lora)
             return training_throughput(model, workload, layout, device, trained_parameters(model, workload), work)
         case ServeWorkload(weight_dtype=dtype):
             work = works.of(model, dtype, None, kernel)

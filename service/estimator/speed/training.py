@@ -86,7 +86,9 @@ def _passes(
     moved = _moved(workload, work, batch, length) / stages / machine.memory
     loss = tokens * work.vocab_size * LOSS_MOVED / split / machine.memory
     full = workload.method is Method.FULL
-    adapters = 0.0 if full else tokens * 3 * FLOPS_PER_PRODUCT * trained.trained / stages / (machine.flops * rates.products)
+    adapters = (
+        0.0 if full else tokens * 3 * FLOPS_PER_PRODUCT * trained.trained / stages / machine.rate_in(trained.trained_dtype)
+    )
     blocks = products + forward_attention + moved
     again = _recomputed(workload, blocks, products, forward_attention)
     backward = BACKWARD_PRODUCTS[full] * (products + head) + BACKWARD_MOVED * moved

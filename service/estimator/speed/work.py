@@ -11,7 +11,7 @@ from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
 from service.estimator.tape.products import end_autocast, integers
 from service.estimator.tape.sizes import Size
-from service.estimator.workload import Attention
+from service.estimator.workload import Attention, Lora
 
 FLOPS_PER_PRODUCT = 2
 """One multiplication and one addition per weight and token (arXiv:2001.08361, section 2.1)."""
@@ -60,10 +60,12 @@ class _CountingTape(Tape):
         return super().allocate(category, size)
 
 
-def forward_work(model: Architecture, *, dtype: DType, autocast: DType | None, attention: Attention) -> ForwardWork:
-    """Return the work of one forward pass with ``dtype`` weights."""
+def forward_work(
+    model: Architecture, *, dtype: DType, autocast: DType | None, attention: Attention, lora: Lora | None = None
+) -> ForwardWork:
+    """Return the work of one forward pass with ``dtype`` weights, and adapters beside them."""
     tape = _CountingTape(Section.FORWARD, Mode.INFERENCE, autocast=autocast)
-    run = Recording(tape, dtype=dtype, trains_all=False, attention=attention, lora=None)
+    run = Recording(tape, dtype=dtype, trains_all=False, attention=attention, lora=lora)
     step = Step(model, run)
     hidden = step.hidden_states(integers(tape, sizes.per_token(1)))
     tape.free(hidden)

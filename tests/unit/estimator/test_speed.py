@@ -52,7 +52,7 @@ def test_a_step_takes_as_long_as_its_tokens_at_their_rate() -> None:
     [
         (replace(TRAINING, activation_checkpointing=Checkpointing.FULL), TRAINING),
         (TRAINING, replace(TRAINING, compile=True)),
-        (TRAINING, replace(TRAINING, method=Method.LORA, lora=Lora())),
+        (TRAINING, replace(TRAINING, method=Method.LORA, lora=Lora(targets=("q_proj", "v_proj")))),
         (replace(TRAINING, precision=POLICIES["fp32"]), TRAINING),
         (replace(TRAINING, activation_checkpointing=Checkpointing.FULL), replace(TRAINING, micro_batch_size=2)),
     ],
