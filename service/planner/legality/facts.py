@@ -1,0 +1,76 @@
+"""What a rule can speak of: a model's numbers, the workload and the layout, by dotted names."""
+
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.layout import Layout
+from service.estimator.workload import ServeWorkload, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """The numbers and properties of a model that frameworks look at before they run it."""
+
+    family: str
+    num_attention_heads: int
+    num_key_value_heads: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    vocab_size: int
+    num_experts: int
+    num_positions: int
+    """Positions that the model was made for; 0 where nobody says."""
+    learned_positions: int
+    """Positions that the model has a table of; 0 where any number will do."""
+    tied: bool
+    quantized: bool
+    recurrent: bool
+    decoder: bool
+    alternates: bool
+    """Whether layers of several kinds follow each other in turn."""
+    caps_scores: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question of legality."""
+
+    model: ModelFacts
+    workload: Workload
+    layout: Layout
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one sequence, those that are generated among them."""
+        asked = self.workload
+        return asked.prompt_tokens + asked.output_tokens if isinstance(asked, ServeWorkload) else asked.sequence_length
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence that an engine accepts: what is asked, or as many as the model has positions."""
+        asked = self.workload.max_model_len if isinstance(self.workload, ServeWorkload) else None
+        return asked or self.model.num_positions or self.tokens
+
+
+def facts_of(model: Architecture) -> ModelFacts:
+    """Return what rules ask of a model."""
+    spec = model.spec
+    return ModelFacts(
+        family=spec.family,
+        num_attention_heads=spec.num_attention_heads,
+        num_key_value_heads=spec.num_key_value_heads,
+        hidden_size=spec.hidden_size,
+        intermediate_size=spec.intermediate_size,
+        num_hidden_layers=spec.num_hidden_layers,
+        vocab_size=spec.vocab_size,
+        num_experts=spec.num_experts,
+        num_positions=spec.max_position_embeddings,
+        learned_positions=0 if spec.rotary else spec.max_position_embeddings,
+        tied=spec.tie_word_embeddings,
+        quantized=model.quantization is not None,
+        recurrent=model.recurrent,
+        decoder=model.shifts_labels,
+        alternates=bool(model.order),
+        caps_scores=model.only_eager,
+    )
