@@ -25,7 +25,7 @@ _MEGATRON_STAGES = 2
 class Limits:
     """Bounds of a search; with a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts.
 
-    Times are those of an optimizer step and of the whole run (training), of reading the prompts and of one decode step (serving).
+    Times are those of an optimizer step and of the whole run, or of reading the prompts and of one decode step.
     """
 
     max_gpus: int = DEFAULT_MAX_GPUS

@@ -7,7 +7,7 @@ from service.estimator.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supply:
+class Offer:
     """GPUs of one kind; ``pool`` names the pool of a cluster that they come from, prices are in USD.
 
     None leaves to the question what it says: GPUs per node, the limit of the search, a node's memory and network. Tensor
