@@ -1,22 +1,27 @@
-"""``python -m tests.accuracy [--write]``: scores the estimator, prints the table, writes ``docs/accuracy.md``."""
+"""``python -m tests.accuracy [--write]``: scores the estimator, prints the table, writes its pages under ``docs``."""
 
 import argparse
 import sys
 
 from tests.accuracy.pages import pages
+from tests.accuracy.published.report import score_all, text
+from tests.accuracy.published.rows import published_cases
 from tests.accuracy.report import text_report
 from tests.accuracy.scoring import score_everything
 
 
 def main() -> None:
     """Score everything."""
-    parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description="Score the estimator against traced runs.")
-    parser.add_argument("--write", action="store_true", help="also write docs/accuracy.md and its picture")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.accuracy", description="Score the estimator against traced and published runs."
+    )
+    parser.add_argument("--write", action="store_true", help="also write docs/accuracy.md, its picture and docs/published.md")
     arguments = parser.parse_args()
-    scores = score_everything()
+    scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))
+    sys.stdout.write(f"\n{text(published)}")
     if arguments.write:
-        for path, content in pages(scores).items():
+        for path, content in pages(scores, published).items():
             path.write_text(content)
 
 

@@ -3,12 +3,17 @@
 from pathlib import Path
 
 from tests.accuracy.picture import scatter
+from tests.accuracy.published.report import Published, markdown
 from tests.accuracy.report import markdown_report
 from tests.accuracy.scoring import Scores
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def pages(scores: Scores) -> dict[Path, str]:
+def pages(scores: Scores, published: Published) -> dict[Path, str]:
     """Return what each file must hold."""
-    return {_DOCS / "accuracy.md": markdown_report(scores), _DOCS / "accuracy.svg": scatter(scores)}
+    return {
+        _DOCS / "accuracy.md": markdown_report(scores),
+        _DOCS / "accuracy.svg": scatter(scores),
+        _DOCS / "published.md": markdown(published),
+    }

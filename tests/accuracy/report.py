@@ -22,7 +22,7 @@ relative to the trace. *bias* is the mean of the signed errors, *under* counts t
 *coverage* the share of traces inside the answer's own 0.95 interval.
 
 - *peak* is the largest sum of live storages in the steady step, *peak in 512-byte blocks* the same as the caching
-  allocator counts it, *reserved* what that allocator then holds (replayed, default settings).
+  allocator counts it, *reserved* what that allocator then holds (replayed; by default, and with expandable segments).
 - *forward* and *backward* each contain their part of the loss, as a profiler counts.
 - *cache* is what the cache objects hold after two decoded tokens.
 """
@@ -38,16 +38,12 @@ element-wise loop. So where the recomputed feed-forward layer of a checkpointed 
 than the answer says: at most 1.1 % less among the whole models scored here, 5.2 % less among the FSDP2 ranks. In all other
 cases it makes no difference. `tests/accuracy/test_deviations.py` shows the operations and holds these figures.
 
-**Adapters on the last layer of a checkpointed block.** PyTorch computes a block again when backward first needs one of its
-tensors. With an adapter on the block's last linear layer, two gradients of the block's output (6 bytes per token and feature)
-are there by then; the estimate computes the block again before they are made. Where the recomputation decides the peak, it is
-0.2 % low.
-
 **Blocks of 512 bytes.** `allocated_bytes` is not rounded to the allocator's blocks; its interval is for that. Small tensors
 in great number (biases and norms of small models) and blocks that are split only beyond 1 MiB make the difference.
 
-**Reserved.** What the allocator holds depends on the order of all requests before. The estimate is a ratio with an interval,
-not a replay; judge it by its coverage.
+**Reserved.** What the allocator holds depends on the order of all requests before, so the caching allocator is replayed over
+the order in which the model allocates. What differs: tensors whose order autograd leaves open, and a last block that is split
+or not. On a GPU, FSDP2's communication runs on streams with pools of their own, which the traces have not.
 """
 
 

@@ -1,12 +1,11 @@
 """What the estimator has reached, so that no change makes it worse; ``docs/accuracy.md`` must say the same."""
 
-from functools import cache
-
 import pytest
 
+from tests.accuracy.found import published, traced
 from tests.accuracy.pages import pages
 from tests.accuracy.report import refusal_counts
-from tests.accuracy.scoring import Scores, score_everything
+from tests.accuracy.scoring import Scores
 from tests.accuracy.statistics import Summary, quantities, summarise
 
 EXACT = (
@@ -17,33 +16,34 @@ EXACT = (
     "parameters, by module",
     "training, optimizer step",
     "training, between steps",
+    "FSDP2 rank, optimizer step",
+    "FSDP2 rank, between steps",
     "serving, load",
     "serving, cache",
 )
 FLOORS = {
-    "training, peak": (1e-6, 0.0025),
-    "training, forward": (1e-6, 6e-5),
-    "training, backward": (1e-6, 0.0025),
-    "training, peak in 512-byte blocks": (0.0003, 0.021),
-    "training, reserved": (0.031, 0.29),
-    "FSDP2 rank, peak": (1e-6, 0.008),
-    "FSDP2 rank, forward": (1e-6, 0.006),
-    "FSDP2 rank, backward": (1e-6, 0.008),
-    "FSDP2 rank, optimizer step": (0.0, 0.0005),
-    "FSDP2 rank, between steps": (0.0, 0.0005),
-    "FSDP2 rank, peak in 512-byte blocks": (0.0003, 0.008),
-    "FSDP2 rank, reserved": (0.12, 0.2),
-    "serving, prefill": (1e-6, 1e-5),
+    "training, peak": (1e-6, 0.0002),
+    "training, forward": (1e-6, 0.00022),
+    "training, backward": (1e-6, 0.0002),
+    "training, peak in 512-byte blocks": (0.0006, 0.048),
+    "training, reserved": (0.0005, 0.13),
+    "training, reserved, expandable segments": (0.001, 0.16),
+    "FSDP2 rank, peak": (1e-6, 0.0002),
+    "FSDP2 rank, forward": (1e-6, 0.0002),
+    "FSDP2 rank, backward": (1e-6, 0.0002),
+    "FSDP2 rank, peak in 512-byte blocks": (0.0003, 0.0009),
+    "FSDP2 rank, reserved": (0.03, 0.17),
+    "FSDP2 rank, reserved, expandable segments": (0.03, 0.21),
+    "serving, prefill": (1e-6, 0.0005),
     "serving, decode": (1e-6, 5e-5),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 84, "training, peak": 232, "FSDP2 rank, peak": 20, "serving, cache": 46}
+CASES = {"parameters, total": 96, "training, peak": 296, "FSDP2 rank, peak": 26, "serving, cache": 49}
 """Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
 
 
-@cache
 def _scores() -> Scores:
-    return score_everything()
+    return traced()
 
 
 def _summary(quantity: str) -> Summary:
@@ -96,5 +96,5 @@ def test_every_refusal_has_a_reason_in_words() -> None:
 
 def test_the_documentation_says_what_the_code_says() -> None:
     """The generated pages are those of this code: run ``python -m tests.accuracy --write`` after a change."""
-    for path, content in pages(_scores()).items():
+    for path, content in pages(_scores(), published()).items():
         assert path.read_text() == content, f"{path.name} is stale"

@@ -42,6 +42,12 @@ def weighted_quantile(pairs: Iterable[tuple[float, float]], share: float) -> flo
     return ascending[-1][0]
 
 
+def pooled(found: PublishedScores, classes: Sequence[str]) -> PublishedSummary:
+    """Return the relative errors of some classes in one line, whatever was read: cases with absolute errors are left out."""
+    scores = [score for score in found.scores if score.scores_as in classes and not score.absolute]
+    return _summary((" and ".join(classes), "all", "%"), scores)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSummary:
     """Verdicts against what is known of the runs; ``tight`` counts as neither."""
