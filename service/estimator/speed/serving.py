@@ -8,10 +8,14 @@ from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.tape import sizes
-from service.estimator.workload import Cache, Engine, ServeWorkload
+from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
 
 CONCATENATED = 3
 """A dynamic cache is read and written anew for each token, and read by attention (transformers, ``DynamicLayer.update``)."""
+
+QUANTIZED_LAUNCHES = 2
+"""More operations than a plain product: an empty output and the bias, or the weights unpacked first (AutoGPTQ 0.7.1,
+``qlinear_exllama.py``; AutoAWQ 0.2.6, ``gemm.py``; bitsandbytes, ``MatMul4Bit``)."""
 
 
 def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that describes it
@@ -29,8 +33,8 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     if machine is None:
         return None
     split = layout.tensor_parallel * layout.pipeline_parallel
-    prefill = _prefill(workload, work, machine, split)
-    decode = _decode(model, workload, work, machine, weight_bytes=weight_bytes, cache_bytes=cache_bytes)
+    prefill = _prefill(model, workload, work, machine, split)
+    decode = _decode(model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes)
     decode += _reduced(model, workload, layout, machine)
     rate = workload.num_sequences * layout.data_parallel / decode
     flops = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
@@ -43,34 +47,42 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     )
 
 
-def _prefill(workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int) -> float:
+def _prefill(model: Architecture, workload: ServeWorkload, work: ForwardWork, machine: Machine, split: int) -> float:
     batch, length = workload.num_sequences, workload.prompt_tokens
     products = batch * length * FLOPS_PER_PRODUCT * work.block_weights / split / (machine.flops * machine.rates.products)
     attention = work.attention_flops(batch, length) / split / (machine.flops * machine.rates.attention_forward)
     moved = sizes.evaluate(work.moved, sizes.monomials(batch, length)) / split / machine.memory
-    return max(products + work.num_products * PRODUCT_OVERHEAD_S + attention + moved, _host(workload, work))
+    return max(
+        products + work.num_products * PRODUCT_OVERHEAD_S + attention + moved,
+        _host(workload, work, packed=_packed(model, workload)),
+    )
 
 
-def _decode(
+def _decode(  # noqa: PLR0913 - a step's time rests on all that describes it
     model: Architecture,
     workload: ServeWorkload,
-    work: ForwardWork,
+    layout: Layout,
     machine: Machine,
+    work: ForwardWork,
     *,
     weight_bytes: int,
     cache_bytes: int,
 ) -> float:
-    """Return the seconds of one step on one rank: the weights that a batch touches and the cache, or the products."""
+    """Return the seconds of one step: the weights that a batch touches and the cache, or the products.
+
+    A token goes through the stages of a pipeline one after another, and each reads its weights for each part of the batch.
+    """
     counts = model.parameter_counts()
     touched = min(1.0, counts.active / counts.total * workload.num_sequences) if counts.active < counts.total else 1.0
     grows = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
-    read = (weight_bytes * touched + cache_bytes * (CONCATENATED if grows else 1)) / machine.memory
-    flops = workload.num_sequences * FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
+    weights = weight_bytes * touched * layout.pipeline_parallel
+    read = (weights + cache_bytes * (CONCATENATED if grows else 1)) / machine.memory
+    flops = workload.num_sequences * FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights) / layout.tensor_parallel
     products = flops / (machine.flops * machine.rates.products)
     return (
         max(read, products) + work.launches * machine.kernel_s
         if _graphed(workload)
-        else max(read, products, _host(workload, work))
+        else max(read, products, _host(workload, work, packed=_packed(model, workload)))
     )
 
 
@@ -79,8 +91,16 @@ def _graphed(workload: ServeWorkload) -> bool:
     return workload.engine is not Engine.TRANSFORMERS and not workload.enforce_eager
 
 
-def _host(workload: ServeWorkload, work: ForwardWork) -> float:
-    return 0.0 if _graphed(workload) else work.launches * (PYTHON_S + LAUNCH_S)
+def _packed(model: Architecture, workload: ServeWorkload) -> bool:
+    """Tell whether the weights are packed, by the request or by the model's own config."""
+    return model.quantization is not None or workload.quantization not in {Quantization.NONE, Quantization.FP8}
+
+
+def _host(workload: ServeWorkload, work: ForwardWork, *, packed: bool) -> float:
+    if _graphed(workload):
+        return 0.0
+    more = QUANTIZED_LAUNCHES * work.num_products if packed else 0
+    return (work.launches + more) * (PYTHON_S + LAUNCH_S)
 
 
 def _reduced(model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine) -> float:

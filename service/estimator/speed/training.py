@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
+from service.estimator.dtypes import DType
 from service.estimator.layout import Layout, Sharding
 from service.estimator.result import Throughput
 from service.estimator.speed.links import Links
@@ -78,7 +79,8 @@ def _passes(
     split = layout.tensor_parallel * layout.context_parallel
     tokens, rates = batch * length, machine.rates
     stages = split * layout.pipeline_parallel
-    products = tokens * FLOPS_PER_PRODUCT * work.block_weights / stages / (machine.flops * rates.products)
+    rate = machine.rate_in(DType.FP8) if workload.float8 else machine.flops * rates.products
+    products = tokens * FLOPS_PER_PRODUCT * work.block_weights / stages / rate
     products += work.num_products * PRODUCT_OVERHEAD_S / layout.pipeline_parallel
     head = tokens * FLOPS_PER_PRODUCT * work.head_weights / split / (machine.flops * rates.products)
     attention = work.attention_flops(batch, length) / stages / machine.flops

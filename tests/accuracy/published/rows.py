@@ -40,6 +40,8 @@ class PublishedCase:
     outcome: str
     readings: tuple[Reading, ...]
     throughput: Mapping[str, Any] = field(default_factory=dict)
+    timed_on: str | None = None
+    """The GPU whose rates count, where the case itself says only how much memory there was."""
     absolute: bool = False
     """Whether constants of some megabytes make relative errors meaningless: then megabytes are reported."""
     rank: str = "worst"

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
+from service.catalog.gpus import resolve_gpu
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.layout import Layout
@@ -48,7 +49,7 @@ def score_times(cases: Sequence[PublishedCase]) -> tuple[list[TimeScore], Counte
         if not case.throughput or case.outcome != "ok" or case.absolute:
             continue
         try:
-            question = question_of(case)
+            question = _timed(question_of(case), case)
             found = _throughput(question, plans)
         except (EstimatorError, msgspec.ValidationError) as error:
             refusals[str(error)] += 1
@@ -60,6 +61,13 @@ def score_times(cases: Sequence[PublishedCase]) -> tuple[list[TimeScore], Counte
             family = case.group.partition("|")[0]
             scores.append(TimeScore(case=case.id, family=family, group=case.group, predicted=predicted, published=published))
     return scores, refusals
+
+
+def _timed(question: FitQuestion, case: PublishedCase) -> FitQuestion:
+    """Return the question on the GPU whose rates are known."""
+    if case.timed_on is None or isinstance(case.gpu, str):
+        return question
+    return replace(question, device=resolve_gpu(case.timed_on).device())
 
 
 def _throughput(question: FitQuestion, plans: PlanCache) -> Throughput | None:

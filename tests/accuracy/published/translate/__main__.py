@@ -15,6 +15,16 @@ from typing import Any
 
 from tests.accuracy.published.rows import PUBLISHED, SKIPPED, Untranslatable, case_of, skipped_rows
 
+_GPUS = {
+    "NVIDIA A100": "A100-SXM4-80GB",
+    "NVIDIA A100 80GB": "A100-SXM4-80GB",
+    "NVIDIA H100": "H100-SXM5-80GB",
+    "NVIDIA H200": "H200-SXM5-141GB",
+    "AMD MI300X": "MI300X-192GB",
+    "RTX 4090": "RTX-4090",
+    "RTX A6000": "RTX-A6000",
+}
+"""What sources call the GPUs whose memory their rows state in another way."""
 Row = Mapping[str, Any]
 Translate = Callable[[Row], Iterator[dict[str, Any]]]
 
@@ -37,8 +47,15 @@ def translate_all(rows: list[Row], translate: Translate) -> tuple[list[dict[str,
         except Untranslatable as reason:
             reasons[str(reason)] += 1
             continue
-        cases += [{"throughput": row.get("throughput") or {}} | case for case in made]
+        cases += [_timed(row) | case for case in made]
     return cases, reasons
+
+
+def _timed(row: Row) -> dict[str, Any]:
+    """Return what a row says of time, and on which GPU of the catalogue."""
+    stated = (row.get("hardware") or {}).get("gpu")
+    on = {"timed_on": _GPUS[stated]} if stated in _GPUS else {}
+    return {"throughput": row.get("throughput") or {}, **on}
 
 
 def main(folder: Path, names: list[str]) -> None:
