@@ -24,14 +24,13 @@ from service.api.schemas.measurements import (
     SampleAnswer,
     SamplePage,
 )
-from service.api.shapes import LOCATION, header, page_request, timestamp, timestamp_or_none
+from service.api.shapes import LOCATION, header, page_request, request_key, timestamp, timestamp_or_none
 from service.catalog.gpus import resolve_gpu
 from service.errors import InvalidRequestError, MeasurementNotFoundError
 from service.jobs.contract import ProbeDevice
 from service.usecases import measurements
 from service.usecases import samples as sampled
 from service.usecases.access import MeasurementFilter, StoredMeasurement, StoredResult
-from service.usecases.measurements import RequestKey
 
 TAG = "measurements"
 PATH = {"id": MeasurementId}
@@ -43,7 +42,6 @@ EXAMPLE = {
     "gpu": "A100-SXM4-80GB",
 }
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_KEY = re.compile(r"[!-~]{1,128}")
 _EVENT_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 AnyRequest = Request[Any, Any, Any]
 
@@ -75,7 +73,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         key=asked.key,
         settings=parts.settings,
         ring=parts.ring,
-        idempotency=_idempotency(request, body),
+        idempotency=request_key(request.scope, body, route=ROUTE),
     )
     return json_answer(_shape(stored), status=202, headers={"location": f"/v1/measurements/{stored.id}"})
 
@@ -196,16 +194,6 @@ def _job_id(request: AnyRequest) -> UUID:
         message = f"there is no measurement {text!r}"
         raise MeasurementNotFoundError(message)
     return UUID(text)
-
-
-def _idempotency(request: AnyRequest, body: bytes) -> RequestKey | None:
-    key = header(request.scope, b"idempotency-key")
-    if key is None:
-        return None
-    if not _KEY.fullmatch(key):
-        message = "Idempotency-Key must be 1 to 128 visible ASCII characters, for example a UUID"
-        raise InvalidRequestError(message, errors=[{"field": "Idempotency-Key", "message": message}])
-    return RequestKey(key=key, route=ROUTE, body=body)
 
 
 def _last_event_id(request: AnyRequest) -> int:

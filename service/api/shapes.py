@@ -8,7 +8,9 @@ from msgspec import UnsetType
 
 from service.errors import InvalidRequestError
 from service.usecases.access import PageRequest
+from service.usecases.idempotency import RequestKey
 
+_KEY = re.compile(r"[!-~]{1,128}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 ETAG = "Version of the resource, for `If-Match`."
 LOCATION = "Path of the new resource."
@@ -38,6 +40,17 @@ def header(scope: Scope, name: bytes) -> str | None:
     """Return a request header as text, several lines joined as RFC 9110 (sec. 5.3) says."""
     values = [value.decode("latin-1") for key, value in scope["headers"] if key == name]
     return ", ".join(values) if values else None
+
+
+def request_key(scope: Scope, body: bytes, *, route: str) -> RequestKey | None:
+    """Return what a request says may be repeated with the same answer; nothing without an ``Idempotency-Key``."""
+    key = header(scope, b"idempotency-key")
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        message = "Idempotency-Key must be 1 to 128 visible ASCII characters, for example a UUID"
+        raise InvalidRequestError(message, errors=[{"field": "Idempotency-Key", "message": message}])
+    return RequestKey(key=key, route=route, body=body)
 
 
 def is_stored_name(name: str) -> bool:

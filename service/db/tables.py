@@ -7,17 +7,17 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, SmallInteger
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from service.db.base import Base, Json, one_of
+from service.db.cluster_tables import ReservationRow
 from service.db.types import StorableJSON
 from service.jobs.contract import ProbeDevice
 from service.jobs.states import Status
-from service.planner.inventory import NodeState
 
 EVENT_KINDS = ("status", "progress", "sample")
 QUANTITIES = ("allocated", "reserved", "device", "step_time")
 WORKER_STATES = ("idle", "busy", "stopped")
 
-SCHEMA = Base.metadata
-"""Every table; importing this module is what declares them."""
+SCHEMA = ReservationRow.metadata
+"""Every table, those of clusters too; importing this module is what declares them."""
 
 
 class ModelRow(Base):
@@ -61,70 +61,6 @@ class ModelRevisionRow(Base):
     parameters_by_module: Mapped[Json]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     model: Mapped[ModelRow] = relationship(lazy="raise")
-
-
-class ClusterRow(Base):
-    """A cluster inventory; ``version`` counts its replacements."""
-
-    __tablename__ = "clusters"
-    __table_args__ = (Index(None, "created_at", "id"), CheckConstraint("version >= 1", name="version"))
-
-    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    name: Mapped[str] = mapped_column(unique=True)
-    version: Mapped[int] = mapped_column(Integer)
-    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    pools: Mapped[list["ClusterPoolRow"]] = relationship(
-        lazy="raise", order_by="ClusterPoolRow.position", cascade="all, delete-orphan", passive_deletes=True
-    )
-
-
-class ClusterPoolRow(Base):
-    """Nodes of one kind; either counted (``num_nodes``) or named (``nodes``)."""
-
-    __tablename__ = "cluster_pools"
-    __table_args__ = (
-        UniqueConstraint("cluster_id", "name"),
-        CheckConstraint("gpus_per_node >= 1", name="gpus_per_node"),
-        CheckConstraint("nvlink_island_size >= 1", name="nvlink_island_size"),
-        CheckConstraint("num_nodes >= 0", name="num_nodes"),
-        CheckConstraint("host_memory_bytes >= 0", name="host_memory_bytes"),
-        CheckConstraint("network_bytes_per_second >= 0", name="network_bytes_per_second"),
-        CheckConstraint("price_per_gpu_hour >= 0", name="price_per_gpu_hour"),
-    )
-
-    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    cluster_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("clusters.id", ondelete="CASCADE"))
-    position: Mapped[int] = mapped_column(Integer)
-    name: Mapped[str]
-    gpu: Mapped[str]
-    gpus_per_node: Mapped[int] = mapped_column(Integer)
-    nvlink_island_size: Mapped[int | None] = mapped_column(Integer)
-    host_memory_bytes: Mapped[int | None]
-    network_bytes_per_second: Mapped[int | None]
-    price_per_gpu_hour: Mapped[float | None]
-    num_nodes: Mapped[int | None] = mapped_column(Integer)
-    nodes: Mapped[list["ClusterNodeRow"]] = relationship(
-        lazy="raise", order_by="ClusterNodeRow.position", cascade="all, delete-orphan", passive_deletes=True
-    )
-
-
-class ClusterNodeRow(Base):
-    """One node by name, and how many of its GPUs others hold."""
-
-    __tablename__ = "cluster_nodes"
-    __table_args__ = (
-        UniqueConstraint("pool_id", "name"),
-        CheckConstraint("allocated_gpus >= 0", name="allocated_gpus"),
-        CheckConstraint(one_of("state", NodeState), name="state"),
-    )
-
-    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    pool_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("cluster_pools.id", ondelete="CASCADE"))
-    position: Mapped[int] = mapped_column(Integer)
-    name: Mapped[str]
-    allocated_gpus: Mapped[int] = mapped_column(Integer)
-    state: Mapped[str]
 
 
 class MeasureJobRow(Base):
@@ -274,17 +210,23 @@ class WorkerRow(Base):
 
 
 class IdempotencyRow(Base):
-    """The job that an ``Idempotency-Key`` stands for on one route, until it expires."""
+    """The job or the reservation that an ``Idempotency-Key`` stands for on one route, until it expires."""
 
     __tablename__ = "idempotency_records"
-    __table_args__ = (Index(None, "expires_at"),)
+    __table_args__ = (
+        Index(None, "expires_at"),
+        CheckConstraint("num_nonnulls(job_id, reservation_id) = 1", name="stands_for_one"),
+    )
 
     key: Mapped[str] = mapped_column(primary_key=True)
     route: Mapped[str] = mapped_column(primary_key=True)
     body_hash: Mapped[str]
-    # Deferred, because the key is claimed before the job is inserted, in the same transaction.
-    job_id: Mapped[uuid.UUID] = mapped_column(
+    # Deferred, because the key is claimed before what it stands for is inserted, in the same transaction.
+    job_id: Mapped[uuid.UUID | None] = mapped_column(
         ForeignKey("measurements.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED")
+    )
+    reservation_id: Mapped[uuid.UUID | None] = mapped_column(
+        ForeignKey(ReservationRow.id, ondelete="CASCADE", deferrable=True, initially="DEFERRED")
     )
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime]

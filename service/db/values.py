@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from service.planner.inventory import ClusterInventory
+from service.planner.reservation import Reservation, Share
 
 Json = Mapping[str, object]
 
@@ -43,7 +44,7 @@ class StoredModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCluster:
-    """A cluster and how often it was replaced."""
+    """A cluster, how often it was replaced, and the reservations that lived when it was read."""
 
     id: UUID
     name: str
@@ -51,11 +52,30 @@ class StoredCluster:
     inventory: ClusterInventory
     created_at: datetime
     updated_at: datetime
+    reservations: tuple[Reservation, ...] = ()
 
     @property
     def etag(self) -> str:
         """Opaque version, without quotes; another one after every change, and after a deletion under the same name."""
         return f"{self.id.hex}-{self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReservation:
+    """What was promised to whom on which cluster; it has ended when it was released, or at ``expires_at``."""
+
+    id: UUID
+    cluster: str
+    holder: str
+    shares: tuple[Share, ...]
+    created_at: datetime
+    expires_at: datetime
+    released_at: datetime | None = None
+
+    @property
+    def etag(self) -> str:
+        """Opaque version, without quotes: a reservation does not change while it lives."""
+        return self.id.hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,27 @@
-"""Requests that may come twice: one key, one route, one body, one job, for 24 hours."""
+"""Requests that may come twice: one key, one route, one body, one result, for 24 hours."""
 
 import hashlib
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.queries import idempotency as queries
+from service.db.queries.idempotency import KeyOf
 from service.db.session import transaction
 from service.errors import IdempotencyConflictError
 
 TTL = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKey:
+    """An ``Idempotency-Key`` with what it came with: the same key and body give the same job or reservation."""
+
+    key: str
+    route: str
+    body: bytes
 
 
 def body_hash(body: bytes) -> str:
@@ -20,16 +31,31 @@ def body_hash(body: bytes) -> str:
 
 def job_for_key(session: Session, *, key: str, route: str, body: bytes, job_id: UUID) -> UUID:
     """Return ``job_id``, for the caller to insert in this transaction, or the job that the key already stands for."""
-    hashed = body_hash(body)
-    if queries.claim_key(session, key=key, route=route, body_hash=hashed, job_id=job_id, ttl=TTL):
-        return job_id
-    first_hash, first_job = queries.read_key(session, key=key, route=route)
-    if first_hash != hashed:
-        message = (
-            f"Idempotency-Key {key!r} came with another body within the last {TTL // timedelta(hours=1)} hours; use a new key"
-        )
-        raise IdempotencyConflictError(message, job_id=str(first_job))
-    return first_job
+    request = RequestKey(key=key, route=route, body=body)
+    bound, conflict = _bound(session, request, job_id, KeyOf(job_id=job_id))
+    if conflict is not None:
+        raise IdempotencyConflictError(conflict, job_id=str(bound))
+    return bound
+
+
+def reservation_for_key(session: Session, request: RequestKey, reservation_id: UUID) -> UUID:
+    """Return ``reservation_id``, to be inserted in this transaction, or the reservation that the key already stands for."""
+    bound, conflict = _bound(session, request, reservation_id, KeyOf(reservation_id=reservation_id))
+    if conflict is not None:
+        raise IdempotencyConflictError(conflict, reservation_id=str(bound))
+    return bound
+
+
+def _bound(session: Session, request: RequestKey, new_id: UUID, made: KeyOf) -> tuple[UUID, str | None]:
+    """Return what the key stands for, and what to say when it stands for another body."""
+    hashed = body_hash(request.body)
+    if queries.claim_key(session, made, key=request.key, route=request.route, body_hash=hashed, ttl=TTL):
+        return new_id, None
+    first_hash, first_id = queries.read_key(session, key=request.key, route=request.route)
+    if first_hash == hashed:
+        return first_id, None
+    hours = TTL // timedelta(hours=1)
+    return first_id, f"Idempotency-Key {request.key!r} came with another body within the last {hours} hours; use a new key"
 
 
 def forget_expired(sessions: sessionmaker[Session]) -> int:

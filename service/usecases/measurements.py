@@ -17,20 +17,11 @@ from service.jobs.states import Status
 from service.settings import Settings
 from service.usecases.access import Sessions
 from service.usecases.attempts import move, status_event
-from service.usecases.idempotency import job_for_key
+from service.usecases.idempotency import RequestKey, job_for_key
 from service.usecases.measurable import check_measurable
 from service.usecases.waiting import reason_of, waiting_phase
 
 MAX_EVENTS = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestKey:
-    """An ``Idempotency-Key`` with what it came with: the same key and body give the same job."""
-
-    key: str
-    route: str
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,21 @@
 """Every statement about clusters."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, selectinload
 
+from service.db.cluster_tables import ClusterNodeRow, ClusterPoolRow, ClusterRow
 from service.db.pages import Page, PageRequest, after, page_of
-from service.db.tables import ClusterNodeRow, ClusterPoolRow, ClusterRow
+from service.db.queries.reservations import live_by_cluster
 from service.db.values import StoredCluster
-from service.planner.inventory import ClusterInventory, Node, NodeState, Pool
+from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.reservation import Reservation
 
 LIST = "clusters"
 
@@ -25,10 +31,10 @@ def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> 
 
 
 def read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCluster | None:
-    """Return a cluster; with ``lock`` nobody else changes it before this transaction ends."""
+    """Return a cluster; with ``lock`` nobody else changes it or reserves of it before this transaction ends."""
     statement = _clusters().where(ClusterRow.name == name)
     row = session.scalars(statement.with_for_update() if lock else statement).one_or_none()
-    return None if row is None else _value(row)
+    return None if row is None else _value(row, live=live_by_cluster(session, [row.id]))
 
 
 def replace_inventory(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
@@ -48,7 +54,9 @@ def page_of_clusters(session: Session, request: PageRequest) -> Page[StoredClust
     """Return a page of clusters, newest first."""
     statement = after(_clusters(), request, list_name=LIST, created_at=ClusterRow.created_at, row_id=ClusterRow.id)
     rows = session.scalars(statement).all()
-    return page_of(rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=_value)
+    live = live_by_cluster(session, [row.id for row in rows])
+    value = partial(_value, live=live)
+    return page_of(rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=value)
 
 
 def _clusters() -> Select[ClusterRow]:
@@ -71,22 +79,33 @@ def _pool_row(cluster_id: UUID, position: int, pool: Pool) -> ClusterPoolRow:
         gpus_per_node=pool.gpus_per_node,
         nvlink_island_size=pool.nvlink_island_size,
         host_memory_bytes=pool.host_memory_bytes,
+        nvme_bytes=pool.nvme_bytes,
         network_bytes_per_second=pool.network_bytes_per_second,
         price_per_gpu_hour=pool.price_per_gpu_hour,
         num_nodes=pool.num_nodes,
-        nodes=[
-            ClusterNodeRow(position=number, name=node.name, allocated_gpus=node.allocated_gpus, state=node.state.value)
-            for number, node in enumerate(pool.nodes or ())
-        ],
+        nodes=[_node_row(number, node) for number, node in enumerate(pool.nodes or ())],
     )
 
 
-def _value(row: ClusterRow) -> StoredCluster:
+def _node_row(position: int, node: Node) -> ClusterNodeRow:
+    return ClusterNodeRow(
+        position=position,
+        name=node.name,
+        allocated_gpus=node.allocated_gpus,
+        state=node.state.value,
+        allocations=[asdict(allocation) for allocation in node.allocations],
+        mig_gpus=node.mig_gpus,
+        mig_slices=[asdict(slices) for slices in node.mig_slices],
+    )
+
+
+def _value(row: ClusterRow, *, live: Mapping[UUID, tuple[Reservation, ...]]) -> StoredCluster:
     return StoredCluster(
         id=row.id,
         name=row.name,
         version=row.version,
         inventory=ClusterInventory(pools=tuple(_pool(pool) for pool in row.pools)),
+        reservations=live.get(row.id, ()),
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
@@ -101,10 +120,23 @@ def _pool(row: ClusterPoolRow) -> Pool:
         num_nodes=row.num_nodes,
         nvlink_island_size=row.nvlink_island_size,
         host_memory_bytes=row.host_memory_bytes,
+        nvme_bytes=row.nvme_bytes,
         network_bytes_per_second=row.network_bytes_per_second,
         price_per_gpu_hour=row.price_per_gpu_hour,
     )
 
 
 def _node(row: ClusterNodeRow) -> Node:
-    return Node(name=row.name, allocated_gpus=row.allocated_gpus, state=NodeState(row.state))
+    return Node(
+        name=row.name,
+        allocated_gpus=row.allocated_gpus,
+        state=NodeState(row.state),
+        allocations=tuple(_allocation(raw) for raw in row.allocations),
+        mig_gpus=row.mig_gpus,
+        mig_slices=tuple(MigSlices(**raw) for raw in row.mig_slices),
+    )
+
+
+def _allocation(raw: dict[str, Any]) -> Allocation:
+    indices = raw["gpu_indices"]
+    return Allocation(**raw | {"gpu_indices": None if indices is None else tuple(indices)})

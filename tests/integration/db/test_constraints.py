@@ -9,11 +9,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.base import Base
+from service.db.cluster_tables import ClusterNodeRow, ClusterPoolRow, ClusterRow
 from service.db.tables import (
     CalibrationRow,
-    ClusterNodeRow,
-    ClusterPoolRow,
-    ClusterRow,
     IdempotencyRow,
     MeasureJobRow,
     MeasurementEventRow,

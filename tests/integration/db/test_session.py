@@ -8,8 +8,9 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.db.cluster_tables import ClusterRow
 from service.db.session import make_engine, make_sessions, transaction
-from service.db.tables import ClusterRow, MeasureJobRow, ModelRow
+from service.db.tables import MeasureJobRow, ModelRow
 from service.errors import NotMigratedError, ServiceError, UnavailableError, UnstorableTextError
 from service.settings import psycopg_url
 

@@ -15,7 +15,7 @@ from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.settings import Settings
 from service.usecases import attempts, measurements, outcomes, samples
 from service.usecases.access import PageRequest
-from service.usecases.measurements import RequestKey
+from service.usecases.idempotency import RequestKey
 from tests.job_builders import a_request, a_result
 
 Sessions = sessionmaker[Session]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Select, select
 
+from service.db.cluster_tables import ClusterRow
 from service.db.pages import (
     MAX_NUMBER,
     MAX_PAGE_SIZE,
@@ -23,7 +24,7 @@ from service.db.pages import (
     page_of_names,
     page_of_numbered,
 )
-from service.db.tables import ClusterRow, MeasurementSampleRow
+from service.db.tables import MeasurementSampleRow
 from service.errors import InvalidCursorError, InvalidRequestError
 
 Position = tuple[datetime, UUID]
