@@ -1,8 +1,10 @@
 """The front door: how many bytes a workload needs on each GPU, and why."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
+from operator import attrgetter
+from typing import TypeVar
 
 from service.estimator import serve_timeline
 from service.estimator.adapters.methods import as_adapters
@@ -11,20 +13,27 @@ from service.estimator.answer import Draft, assemble
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
+from service.estimator.footing import Footing, footing_of
 from service.estimator.layout import Layout
 from service.estimator.parallel.local import TRANSFORMERS, SplitPlan, local_architecture
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
 from service.estimator.result import Detail, Estimate
 from service.estimator.speed.throughput import WorkCache
 from service.estimator.support.serving import check_serving
-from service.estimator.support.training import check_training
-from service.estimator.timeline import train_peak, train_timeline
+from service.estimator.support.training import check_shape, check_training
+from service.estimator.timeline import peak_on, timeline_on
 from service.estimator.train_answer import explain_training, outline_training
+from service.estimator.training_pass import shape_of, training_pass
 from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
+
+V = TypeVar("V")
 
 MAX_PLANS = 256
 _ENGINES = frozenset(Engine) - {Engine.TRANSFORMERS}
 _FRAMEWORKS = frozenset({Framework.MEGATRON, Framework.TORCHTITAN})
+_SHAPE = frozenset({"micro_batch_size", "sequence_length"})
+_fixed = attrgetter(*(item.name for item in fields(TrainWorkload) if item.name not in _SHAPE))
+"""Everything that a training workload says beside its batch and its sequence."""
 
 
 class PlanCache:
@@ -36,6 +45,8 @@ class PlanCache:
         self.works = WorkCache(capacity)
         self.replays = ReplayCache()
         self._plans: dict[object, Highs] = {}
+        self._footings: dict[object, Footing] = {}
+        self._shapes: dict[object, Highs] = {}
         self._shares: dict[object, Architecture] = {}
         self.chunks: dict[object, object] = {}
         """What frameworks with model code of their own recorded, by keys of their own."""
@@ -44,13 +55,33 @@ class PlanCache:
         """Return the recording of a training pass, made once."""
         key = (model.spec, how)
         highs = self._plans.get(key)
-        return highs if highs is not None else self._keep(key, record_training(model, how))
+        return highs if highs is not None else _keep(self._plans, key, record_training(model, how), self._capacity)
+
+    def footing(self, model: Architecture, workload: TrainWorkload, layout: Layout) -> Footing:
+        """Return what a training step stands on, checked and made once for every batch and sequence; raises what checks do."""
+        key = (model.spec, model.quantization, _fixed(workload), layout)
+        known = self._footings.get(key)
+        if known is not None:
+            check_shape(model, workload)
+            return known
+        check_training(model, workload, layout)
+        rank = self.share(model, layout.tensor_parallel, TRANSFORMERS)
+        return _keep(self._footings, key, footing_of(rank, workload, layout), self._capacity)
+
+    def highs(self, footing: Footing, workload: TrainWorkload, layout: Layout) -> Highs:
+        """Return the recording that a question is priced on."""
+        key = (footing, shape_of(footing.model, workload))
+        found = self._shapes.get(key)
+        if found is not None:
+            return found
+        recorded = self.training(footing.model, training_pass(footing.model, workload, layout))
+        return _keep(self._shapes, key, recorded, self._capacity)
 
     def serving(self, model: Architecture, how: ServingPass) -> Highs:
         """Return the recording of prefill and decode, made once."""
         key = (model.spec, how)
         highs = self._plans.get(key)
-        return highs if highs is not None else self._keep(key, record_serving(model, how))
+        return highs if highs is not None else _keep(self._plans, key, record_serving(model, how), self._capacity)
 
     def share(self, model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
         """Return one tensor-parallel rank's share of a model, made once."""
@@ -65,11 +96,13 @@ class PlanCache:
             self._shares[key] = shared
         return shared
 
-    def _keep(self, key: object, highs: Highs) -> Highs:
-        for oldest in list(self._plans)[: len(self._plans) - self._capacity + 1]:
-            self._plans.pop(oldest, None)
-        self._plans[key] = highs
-        return highs
+
+def _keep(kept: dict[object, V], key: object, value: V, most: int) -> V:
+    """Keep a value, and drop the oldest ones beyond so many."""
+    for oldest in list(kept)[: len(kept) - most + 1]:
+        kept.pop(oldest, None)
+    kept[key] = value
+    return value
 
 
 def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what is known, and how much of the answer
@@ -102,7 +135,6 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         rank = (plans.share if plans is not None else local_architecture)(model, layout.tensor_parallel, TRANSFORMERS)
         draft, compute_dtype = serve_timeline.explain(rank, workload, host, record), workload.weight_dtype
     else:
-        check_training(model, workload, layout)
         draft = _training(model, workload, layout, corrections, plans if plans is not None else PlanCache(), detail)
         compute_dtype = workload.precision.compute_dtype
     warnings = device.warnings_for(compute_dtype)
@@ -118,14 +150,15 @@ def _training(
     detail: Detail,
 ) -> Draft:
     """Return the answer of the transformers library's own model code."""
-    rank = plans.share(model, layout.tensor_parallel, TRANSFORMERS)
+    footing = plans.footing(model, workload, layout)
+    highs = plans.highs(footing, workload, layout)
     if detail is Detail.NUMBERS and corrections is None:
-        return outline_training(rank, workload, layout, train_peak(rank, workload, layout, plans.training))
-    timeline = train_timeline(rank, workload, layout, plans.training)
-    draft = explain_training(rank, workload, layout, timeline, corrections)
+        return outline_training(footing, workload, layout, peak_on(footing, workload, highs))
+    timeline = timeline_on(footing, workload, highs)
+    draft = explain_training(footing.model, workload, layout, timeline, corrections)
     if detail is not Detail.REPLAYED:
         return draft
-    return replace(draft, replayed=plans.replays.training(rank, workload, layout, timeline))
+    return replace(draft, replayed=plans.replays.training(footing.model, workload, layout, timeline))
 
 
 def _framework(framework: Framework) -> Callable[..., Estimate]:

@@ -21,12 +21,11 @@ class HostParts:
     weights: int = 0
     gradients: int = 0
     optimizer: int = 0
-    activations: int = 0
 
     @property
     def total(self) -> int:
         """Everything that the rank keeps there."""
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return self.weights + self.gradients + self.optimizer
 
 
 def pinned(size: int) -> int:
@@ -35,11 +34,11 @@ def pinned(size: int) -> int:
 
 
 def offloaded(
-    states: TrainStates, model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters
+    states: TrainStates, workload: TrainWorkload, layout: Layout, trained: TrainedParameters
 ) -> tuple[TrainStates, HostParts]:
-    """Return the states that stay on the GPU, and what goes to the host."""
+    """Return the states that stay on the GPU, and what goes to the host; activations are counted for themselves."""
     asked = workload.offload
-    host = HostParts(optimizer=states.managed_states, activations=_activations(model, workload))
+    host = HostParts(optimizer=states.managed_states)
     if asked.parameters is not OffloadTarget.NONE and layout.sharding is Sharding.FSDP2:
         return _fsdp_on_host(states, host, trained, layout)
     if asked.optimizer is not OffloadTarget.NONE:
@@ -108,7 +107,7 @@ def _optimizer_on_host(
     return left, replace(host, optimizer=host.optimizer + stepped, gradients=gradients)
 
 
-def _activations(model: Architecture, workload: TrainWorkload) -> int:
+def activations_on_host(model: Architecture, workload: TrainWorkload) -> int:
     """Return the inputs of all layers, which checkpoints keep in pinned memory until backward comes by."""
     if workload.offload.activations is OffloadTarget.NONE:
         return 0

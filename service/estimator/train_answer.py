@@ -7,7 +7,7 @@ from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.explain import training_components
-from service.estimator.gathering import gathering
+from service.estimator.footing import Footing
 from service.estimator.layout import Layout
 from service.estimator.moments import corrected
 from service.estimator.offloading import ranks_per_node
@@ -21,19 +21,19 @@ from service.estimator.timeline import Peak, Timeline
 from service.estimator.workload import TrainWorkload
 
 
-def outline_training(model: Architecture, workload: TrainWorkload, layout: Layout, peak: Peak) -> Draft:
+def outline_training(footing: Footing, workload: TrainWorkload, layout: Layout, peak: Peak) -> Draft:
     """Return the numbers of one rank's peak, and nothing that explains them."""
-    kind = _kind(workload, layout)
+    num_gpus = layout.num_gpus
     return Draft(
-        num_gpus=layout.num_gpus,
-        linked_gpus=layout.num_gpus,
+        num_gpus=num_gpus,
+        linked_gpus=num_gpus,
         instants=(),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=peak.steady_bytes,
         components=tuple,
-        approximate=model.spec.approximate,
-        gathers=kind == "sharded" or (kind == "adapters" and gathering(workload.precision, layout) is not None),
-        kind=kind,
+        approximate=footing.model.spec.approximate,
+        gathers=footing.gathers,
+        kind=_kind(workload, footing),
         allocator=workload.allocator,
         host_bytes_per_node=peak.host_bytes * ranks_per_node(layout) if peak.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
@@ -57,8 +57,8 @@ def explain_training(
         phases=tuple([Instant(name, bytes_) for name, bytes_ in timeline.phases]),
         checkpoint=_checkpoint(workload, timeline.trained),
         approximate=model.spec.approximate,
-        gathers=gathering(workload.precision, layout) is not None,
-        kind=_kind(workload, layout),
+        gathers=timeline.footing.gathers,
+        kind=_kind(workload, timeline.footing),
         allocator=workload.allocator,
         host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
@@ -71,10 +71,10 @@ def explain_training(
     )
 
 
-def _kind(workload: TrainWorkload, layout: Layout) -> str:
+def _kind(workload: TrainWorkload, footing: Footing) -> str:
     if workload.lora is not None:
         return "adapters"
-    return "sharded" if gathering(workload.precision, layout) is not None else "training"
+    return "sharded" if footing.gathers else "training"
 
 
 def _checkpoint(workload: TrainWorkload, trained: TrainedParameters) -> CheckpointBytes:

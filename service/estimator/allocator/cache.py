@@ -10,7 +10,8 @@ from service.estimator.layout import Layout
 from service.estimator.passes import TrainingPass, log_training
 from service.estimator.tape import sizes
 from service.estimator.tape.events import Events
-from service.estimator.timeline import Timeline, training_pass
+from service.estimator.timeline import Timeline
+from service.estimator.training_pass import training_pass
 from service.estimator.workload import TrainWorkload
 
 V = TypeVar("V")
@@ -34,7 +35,7 @@ class ReplayCache:
 
     def training(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
         """Return what the allocator makes of a training job; None where the order of its allocations is not known."""
-        key = (model.spec, workload, layout)
+        key = (model.spec, model.quantization, workload, layout)
         if key not in self._replays:
             _keep(self._replays, key, self._replayed(model, workload, layout, timeline), MAX_REPLAYS)
         return self._replays[key]

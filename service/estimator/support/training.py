@@ -47,6 +47,13 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
     check_training_layout(model, workload, layout)
 
 
+def check_shape(model: Architecture, workload: TrainWorkload) -> None:
+    """Raise what ``check_training`` does about batch and sequence; everything else depends on neither."""
+    check_sequence(model, workload.sequence_length)
+    check_lengths(model, workload)
+    check_images(model, workload)
+
+
 def _check_unmodelled_words(workload: TrainWorkload) -> None:
     for name in _ABSENT:
         if getattr(workload, name) is not None:

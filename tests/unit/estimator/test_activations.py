@@ -16,7 +16,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.kernels import RANDOM_STATE_BYTES
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.sizes import Size
-from service.estimator.timeline import training_pass
+from service.estimator.training_pass import training_pass
 from service.estimator.workload import Attention, Checkpointing, TrainWorkload
 from tests.builders import a_gpt2, a_model, a_training
 

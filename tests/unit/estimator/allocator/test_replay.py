@@ -18,7 +18,8 @@ from service.estimator.precision import POLICIES
 from service.estimator.result import Detail
 from service.estimator.tape import sizes
 from service.estimator.tape.events import Events
-from service.estimator.timeline import train_timeline, training_pass
+from service.estimator.timeline import train_timeline
+from service.estimator.training_pass import training_pass
 from service.estimator.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload
 
 DEVICE = Device(name="card", capacity_bytes=2**40, usable_bytes=2**40)

@@ -7,7 +7,7 @@ from service.estimator.passes import record_training
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.sizes import Size
-from service.estimator.timeline import training_pass
+from service.estimator.training_pass import training_pass
 from service.estimator.workload import TrainWorkload
 
 PER_TOKEN, PER_MASK, PER_SCORE = 3, 4, 5

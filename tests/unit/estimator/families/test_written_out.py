@@ -9,7 +9,7 @@ from service.estimator.layout import Layout
 from service.estimator.passes import record_training
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section
-from service.estimator.timeline import training_pass
+from service.estimator.training_pass import training_pass
 from service.estimator.workload import Attention, Checkpointing
 from tests.builders import a_device, a_serving, a_training
 from tests.unit.estimator.families.kept import PER_SCORE, PER_TOKEN, a_family, added_by_a_layer

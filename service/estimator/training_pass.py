@@ -1,0 +1,103 @@
+"""The part of a question that decides which tensors a micro batch makes: the key of a recording."""
+
+from typing import NamedTuple
+
+from service.estimator.adapters.base import base_of
+from service.estimator.architecture import Architecture
+from service.estimator.gathering import gathering
+from service.estimator.images import Images
+from service.estimator.layout import Layout
+from service.estimator.library_versions import copies_logits, returns_fp32
+from service.estimator.losses import LossPass
+from service.estimator.optimizers.table import optimizer_named
+from service.estimator.passes import TrainingPass
+from service.estimator.precision import Precision
+from service.estimator.support.images import images_of
+from service.estimator.support.lengths import decoder_length
+from service.estimator.tape.fused_losses import liger_chunk_tokens
+from service.estimator.workload import Loss, Method, OffloadTarget, TrainWorkload
+
+
+class Shape(NamedTuple):
+    """What batch and sequence decide about a pass beside its sizes, by the names of ``TrainingPass``; a key of every answer."""
+
+    batched: bool
+    window_reached: bool
+    length: int | None
+    loss: LossPass | None
+    decoder_length: int | None
+    images: Images | None
+
+
+def shape_of(model: Architecture, workload: TrainWorkload) -> Shape:
+    """Return the only part of a training pass that depends on batch and sequence."""
+    window = model.spec.sliding_window
+    return Shape(
+        model.recurrent and workload.micro_batch_size > 1,
+        window is not None and workload.sequence_length >= window,
+        workload.sequence_length if model.chunked else None,
+        loss_pass(model, workload),
+        decoder_length(model, workload),
+        images_of(model, workload),
+    )
+
+
+def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) -> TrainingPass:
+    """Return the part of a workload that decides which tensors a micro batch of a model makes."""
+    precision = workload.precision
+    in_main_buffer = precision.main_grad_persistent and precision.main_grad_dtype is precision.grad_dtype
+    base, shape = base_of(model, workload), shape_of(model, workload)
+    return TrainingPass(
+        param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
+        autocast=precision.compute_dtype if precision.autocast else None,
+        trains_all=workload.method is Method.FULL,
+        lora=workload.lora,
+        checkpointing=workload.activation_checkpointing,
+        attention=workload.attention,
+        keeps_logits=workload.keeps_logits,
+        accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer or workload.optimizer_in_backward,
+        gathering=gathering(
+            precision,
+            layout,
+            offloads=workload.offload.parameters is not OffloadTarget.NONE,
+            adapts=workload.lora is not None,
+        ),
+        scheme=base.scheme,
+        compute=precision.compute_dtype,
+        copies_logits=copies_logits(workload.framework_version),
+        returns_fp32=returns_fp32(workload.framework_version),
+        batched=shape.batched,
+        padded=workload.padding_mask,
+        window_reached=shape.window_reached,
+        length=shape.length,
+        ranks=layout.tensor_parallel,
+        loss=shape.loss,
+        frozen=workload.frozen,
+        steps_in_backward=_temporaries_in_backward(workload, precision),
+        decoder_length=shape.decoder_length,
+        images=shape.images,
+        selective=workload.selective_every,
+        offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
+        reentrant=workload.reentrant_checkpointing,
+    )
+
+
+def loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | None:
+    """Return how the loss is computed; None is the model's own way, with all logits."""
+    if workload.loss is Loss.FULL_LOGITS:
+        return None
+    tokens = workload.micro_batch_size * workload.sequence_length
+    linear = workload.loss is Loss.FUSED_LINEAR
+    return LossPass(
+        kind=workload.loss,
+        chunk_tokens=liger_chunk_tokens(tokens, hidden_size=model.spec.hidden_size, vocab_size=model.vocab_size)
+        if linear
+        else 0,
+    )
+
+
+def _temporaries_in_backward(workload: TrainWorkload, precision: Precision) -> int | None:
+    if not workload.optimizer_in_backward:
+        return None
+    elements = optimizer_named(workload.optimizer).temporaries_of_one or 0
+    return elements * precision.optimizer_dtype.bytes_per_element
