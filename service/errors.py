@@ -5,11 +5,14 @@ ServiceError
  ├── NotFoundError 404               nothing under this path
  │    ├── ModelNotFoundError
  │    ├── ClusterNotFoundError
+ │    ├── ReservationNotFoundError
  │    └── MeasurementNotFoundError
  ├── ConflictError 409               legal, but not in the present state
  │    ├── ModelExistsError
  │    ├── CatalogueModelError       the catalogue cannot be changed
  │    ├── ClusterExistsError
+ │    ├── GpusNotFreeError          others hold what is to be reserved
+ │    ├── ReservationEndedError     repeated after its end
  │    ├── IdempotencyConflictError
  │    └── NotCancellableError
  ├── PreconditionFailedError 412     If-Match names another version
@@ -75,6 +78,13 @@ class ClusterNotFoundError(NotFoundError):
     title = "Cluster not found"
 
 
+class ReservationNotFoundError(NotFoundError):
+    """No reservation with this id lives on the cluster."""
+
+    type = "reservation-not-found"
+    title = "Reservation not found"
+
+
 class MeasurementNotFoundError(NotFoundError):
     """No measurement with this id."""
 
@@ -109,6 +119,20 @@ class ClusterExistsError(ConflictError):
 
     type = "cluster-exists"
     title = "A cluster of this name exists"
+
+
+class GpusNotFreeError(ConflictError):
+    """Not all of what is to be reserved is free; nothing was reserved."""
+
+    type = "gpus-not-free"
+    title = "These GPUs are not free"
+
+
+class ReservationEndedError(ConflictError):
+    """A request came again whose reservation was released or has expired."""
+
+    type = "reservation-ended"
+    title = "This reservation has ended"
 
 
 class IdempotencyConflictError(ConflictError):

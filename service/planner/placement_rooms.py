@@ -90,11 +90,11 @@ def nodes_per_island(pool: Pool) -> int:
 
 
 def _free_by_island(pool: Pool, node: NodeSupply) -> list[list[int]] | None:
-    if node.taken_indices is None:
+    if not node.is_known:
         return None
     size = min(pool.island_size, pool.gpus_per_node)
     starts = range(0, pool.gpus_per_node, size)
-    return [[index for index in range(start, start + size) if index not in node.taken_indices] for start in starts]
+    return [[index for index in range(start, start + size) if index not in node.named_indices] for start in starts]
 
 
 def _certain_groups(pool: Pool, group: int, *, taken: int) -> int:

@@ -35,12 +35,14 @@ class Claim:
 class NodeSupply:
     """One node: its free whole GPUs, host memory and MIG slices.
 
-    ``taken_indices`` is None where it is not known which GPUs are taken, ``free_host_bytes`` where the memory is not known.
+    ``named_indices`` are taken for certain, and all that are taken if ``is_known``; ``free_host_bytes`` is None where the
+    memory is not known.
     """
 
     name: str
     free_gpus: int
-    taken_indices: frozenset[int] | None
+    named_indices: frozenset[int]
+    is_known: bool
     free_host_bytes: int | None
     free_slices: Mapping[str, int]
     claims: tuple[Claim, ...] = ()
@@ -157,31 +159,31 @@ def _node_supply(pool: Pool, node: Node, promised: Sequence[tuple[Reservation, S
         return NodeSupply(
             name=node.name,
             free_gpus=0,
-            taken_indices=None,
+            named_indices=frozenset(),
+            is_known=False,
             free_host_bytes=0,
             free_slices={},
             claims=(Claim(hold=Hold.DRAINED, num_gpus=pool.gpus_per_node - node.mig_gpus),),
         )
     shares = [share for _, share in promised]
-    whole = sum(share.num_gpus for share in shares if share.mig_profile is None)
+    named = _named_indices(node, shares)
+    taken = node.allocated_gpus + node.mig_gpus + sum(share.num_gpus for share in shares if share.mig_profile is None)
     return NodeSupply(
         name=node.name,
         # An inventory that counts a job which its reservation counts as well must not make the node owe GPUs.
-        free_gpus=max(pool.gpus_per_node - node.allocated_gpus - node.mig_gpus - whole, 0),
-        taken_indices=_taken_indices(node, shares),
+        free_gpus=max(pool.gpus_per_node - taken, 0),
+        named_indices=named,
+        is_known=len(named) == taken,
         free_host_bytes=_free_host_bytes(pool, node, shares),
         free_slices=_free_slices(node, shares),
         claims=(*_used(node), *(_reserved(reservation, share) for reservation, share in promised if share.mig_profile is None)),
     )
 
 
-def _taken_indices(node: Node, shares: Sequence[Share]) -> frozenset[int] | None:
-    """Return which GPUs are taken if every one that is taken is known, each to one holder."""
-    whole = [share for share in shares if share.mig_profile is None]
-    named = [index for allocation in node.allocations for index in allocation.gpu_indices or ()]
-    named += [index for share in whole for index in share.gpu_indices or ()]
-    taken = node.allocated_gpus + node.mig_gpus + sum(share.num_gpus for share in whole)
-    return frozenset(named) if len(set(named)) == taken else None
+def _named_indices(node: Node, shares: Sequence[Share]) -> frozenset[int]:
+    held = (allocation.gpu_indices for allocation in node.allocations)
+    promised = (share.gpu_indices for share in shares)
+    return frozenset(index for indices in (*held, *promised) for index in indices or ())
 
 
 def _free_host_bytes(pool: Pool, node: Node, shares: Sequence[Share]) -> int | None:

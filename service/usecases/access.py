@@ -4,7 +4,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
 from service.db.pages import Page, PageRequest, page_of_named
-from service.db.values import ModelContent, StoredCalibration, StoredCluster, StoredModel
+from service.db.values import ModelContent, StoredCalibration, StoredCluster, StoredModel, StoredReservation
 
 Sessions = sessionmaker[Session]
 
@@ -19,6 +19,7 @@ __all__ = [
     "StoredEvent",
     "StoredMeasurement",
     "StoredModel",
+    "StoredReservation",
     "StoredResult",
     "StoredSample",
     "page_of_named",

@@ -17,6 +17,7 @@ from service.settings import Settings
 from service.usecases.access import Sessions
 from service.usecases.attempts import give_back, move, problem
 from service.usecases.idempotency import forget_expired
+from service.usecases.reservations import forget_ended
 from service.usecases.waiting import tell_what_they_wait_for
 from service.usecases.workers import forget_old
 
@@ -57,6 +58,7 @@ def run_forever(sessions: Sessions, *, settings: Settings, ring: Ring, stop: thr
             reconcile(sessions, rering_after_s=settings.rering_after_s, gone_after_s=settings.lease_s, ring=ring)
             if passes % passes_between_cleaning == 0:
                 forget_expired(sessions)
+                forget_ended(sessions)
                 forget_old(sessions)
             passes += 1
         except ServiceError as error:

@@ -20,7 +20,8 @@ LIST = "reservations"
 
 def read_clock(session: Session) -> datetime:
     """Return the database's time, which goes on while a transaction waits for a lock."""
-    return session.execute(select(func.clock_timestamp())).scalar_one()
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now
 
 
 def live_by_cluster(session: Session, cluster_ids: Collection[UUID]) -> dict[UUID, tuple[Reservation, ...]]:

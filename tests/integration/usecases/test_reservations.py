@@ -1,0 +1,302 @@
+"""Promises are kept: nothing is promised twice, and what ends is free again."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.db.pages import PageRequest
+from service.db.session import transaction
+from service.errors import (
+    ClusterNotFoundError,
+    GpusNotFreeError,
+    IdempotencyConflictError,
+    InvalidRequestError,
+    PreconditionFailedError,
+    PreconditionRequiredError,
+    ReservationEndedError,
+    ReservationNotFoundError,
+)
+from service.estimator.errors import InvalidInputError
+from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.placement_grants import ANYWHERE
+from service.planner.reservation import Share
+from service.usecases import clusters, reservations
+from service.usecases.access import StoredReservation
+from service.usecases.idempotency import RequestKey
+from service.usecases.reservations import Wanted
+
+Sessions = sessionmaker[Session]
+NODES = (
+    Node(name="n1"),
+    Node(name="n2", allocated_gpus=3, allocations=(Allocation(holder="vision", num_gpus=2, gpu_indices=(0, 1)),)),
+    Node(name="n3", state=NodeState.DRAINED),
+    Node(name="n4", mig_gpus=1, mig_slices=(MigSlices(profile="1g.10gb", total=7, allocated=2),)),
+)
+INVENTORY = ClusterInventory(
+    pools=(
+        Pool(name="a100", gpu="A100-SXM4-80GB", gpus_per_node=8, nodes=NODES, host_memory_bytes=1000),
+        Pool(name="l4", gpu="L4", gpus_per_node=2, num_nodes=3),
+    )
+)
+HOUR = timedelta(hours=1)
+
+
+def share(node: str = "n1", num_gpus: int = 4, **changes: object) -> Share:
+    """Build a share of the pool of A100."""
+    right: dict[str, object] = {"pool": "a100", "node": node, "num_gpus": num_gpus}
+    return Share(**(right | changes))  # type: ignore[arg-type]  # each test says what it changes
+
+
+def reserve(
+    sessions: Sessions, *shares: Share, holder: str = "alice", key: RequestKey | None = None, lives: timedelta = HOUR
+) -> StoredReservation:
+    """Reserve shares of the test's cluster."""
+    return reservations.reserve(sessions, "c", Wanted(holder=holder, gpus=shares, expires_in=lives), idempotency=key)
+
+
+def free_of(sessions: Sessions) -> dict[str, int]:
+    """Return the free GPUs of every pool."""
+    return {pool.pool.name: pool.free_gpus for pool in reservations.supply_of(sessions, "c").pools}
+
+
+def expire(sessions: Sessions, by: timedelta = timedelta()) -> None:
+    """Let every reservation have ended so long ago."""
+    with transaction(sessions) as session:
+        session.execute(
+            text("UPDATE reservations SET created_at = created_at - interval '9 days', expires_at = now() - :by"), {"by": by}
+        )
+
+
+@pytest.fixture(autouse=True)
+def _cluster(sessions: Sessions) -> None:
+    clusters.create(sessions, name="c", inventory=INVENTORY)
+
+
+def test_what_is_reserved_comes_back(sessions: Sessions) -> None:
+    """Shares, holder and times survive storage, and the cluster shows what is left."""
+    made = reserve(sessions, share(gpu_indices=(4, 5, 6, 7), host_memory_bytes=600), share("n4", 2, mig_profile="1g.10gb"))
+
+    assert reservations.read(sessions, "c", made.id) == made
+    assert made.expires_at - made.created_at == HOUR
+    assert clusters.read(sessions, "c").reservations[0].shares == made.shares
+    assert free_of(sessions) == {"a100": 4 + 5 + 7, "l4": 6}
+
+
+def test_fifty_askers_are_promised_exactly_what_is_free(sessions: Sessions) -> None:
+    """Of fifty who want two GPUs of one node at once, four get them, and each of the others learns what is free."""
+
+    def ask(number: int) -> GpusNotFreeError | StoredReservation:
+        try:
+            return reserve(sessions, share(num_gpus=2), holder=f"asker-{number}")
+        except GpusNotFreeError as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(ask, range(50)))
+
+    promised = [answer for answer in answers if isinstance(answer, StoredReservation)]
+    refused = [answer for answer in answers if isinstance(answer, GpusNotFreeError)]
+    place = {"pool": "a100", "node": "n1", "mig_profile": None, "wanted_gpus": 2, "free_gpus": 0}
+    assert (len(promised), len({one.holder for one in promised}), len(refused)) == (4, 4, 46)
+    assert all(refusal.extra == {"places": [place]} for refusal in refused)
+    assert {refusal.detail for refusal in refused} == {"n1 has 0 free of the 2 that are wanted; nothing was reserved"}
+    assert free_of(sessions)["a100"] == 5 + 7
+
+
+def test_fifty_askers_for_any_node_fill_the_pool(sessions: Sessions) -> None:
+    """Whoever asks for GPUs of a pool gets some until the last is promised; no node gives more than it has."""
+
+    def ask(_number: int) -> StoredReservation | None:
+        try:
+            return reserve(sessions, share(ANYWHERE, 3))
+        except GpusNotFreeError:
+            return None
+
+    with ThreadPoolExecutor(50) as threads:
+        promised = [answer for answer in threads.map(ask, range(50)) if answer is not None]
+
+    given = Counter[str]()
+    for one in promised:
+        given += Counter({part.node: part.num_gpus for part in one.shares})
+    assert len(promised) == (8 + 5 + 7) // 3
+    assert all(given[node] <= most for node, most in {"n1": 8, "n2": 5, "n3": 0, "n4": 7}.items())
+
+
+def test_all_or_nothing(sessions: Sessions) -> None:
+    """When one of several shares is not free, none is promised, and every place that lacks is told."""
+    with pytest.raises(GpusNotFreeError, match="n2 has 5 free of the 6 that are wanted; n3 is drained; nothing") as refused:
+        reserve(sessions, share("n1", 8), share("n2", 6), share("n3", 1))
+
+    assert [place["node"] for place in refused.value.extra["places"]] == ["n2", "n3"]  # type: ignore[attr-defined]  # a list
+    assert free_of(sessions)["a100"] == 20
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (share("n2", 1, gpu_indices=(1,)), "GPU 1 of n2 is taken"),
+        (share("n4", 6, mig_profile="1g.10gb"), "n4 has 5 1g.10gb slices free of the 6"),
+        (share("n1", 1, host_memory_bytes=1001), "n1 has .* of host memory free of the"),
+        (share(ANYWHERE, 21), "pool a100 has 20 free of the 21"),
+        (share(ANYWHERE, 7, pool="l4"), "pool l4 has 6 free of the 7"),
+    ],
+)
+def test_what_is_not_free_today(sessions: Sessions, wanted: Share, reason: str) -> None:
+    """Indices, slices, host memory and whole pools are held against what others have."""
+    with pytest.raises(GpusNotFreeError, match=reason):
+        reserve(sessions, wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        (share(pool="h100"), "gpus[0].pool"),
+        (share("n9"), "gpus[0].node"),
+        (share("n1", 9), "gpus[0].num_gpus"),
+        (share("n4", 8), "gpus[0].num_gpus"),
+        (share("n1", 1, mig_profile="1g.10gb"), "gpus[0].num_gpus"),
+        (share("n1", 1, gpu_indices=(8,)), "gpus[0].gpu_indices"),
+        (share(ANYWHERE, 1, gpu_indices=(0,)), "gpus[0].gpu_indices"),
+    ],
+)
+def test_what_the_cluster_will_never_have(sessions: Sessions, wanted: Share, field: str) -> None:
+    """A place that is not there, or more than it holds when it is empty, is the caller's mistake."""
+    with pytest.raises(InvalidInputError) as refused:
+        reserve(sessions, wanted)
+
+    assert refused.value.field == field
+
+
+def test_named_and_any_node_do_not_share_a_gpu(sessions: Sessions) -> None:
+    """What one request wants of a node and of the whole pool is added up per node."""
+    made = reserve(sessions, share("n1", 8), share(ANYWHERE, 12))
+
+    assert sum(part.num_gpus for part in made.shares) == 20
+    assert len({part.node for part in made.shares}) == len(made.shares)
+    assert free_of(sessions)["a100"] == 0
+
+
+def test_counted_nodes_have_names(sessions: Sessions) -> None:
+    """The nodes of a counted pool are reserved as pool-1, pool-2 and so on."""
+    made = reserve(sessions, share("l4-3", 2, pool="l4"))
+
+    assert made.shares[0].node == "l4-3"
+    assert free_of(sessions)["l4"] == 4
+
+
+def test_an_expired_reservation_is_free_at_once(sessions: Sessions) -> None:
+    """Nobody has to clean up before its GPUs are promised again; who asks for it is told that it expired."""
+    made = reserve(sessions, share(num_gpus=8))
+    expire(sessions)
+
+    assert reservations.list_page(sessions, "c", PageRequest()).items == ()
+    with pytest.raises(ReservationNotFoundError, match="expired at"):
+        reservations.read(sessions, "c", made.id)
+    assert reserve(sessions, share(num_gpus=8)).shares == made.shares
+
+
+def test_a_release_needs_what_was_seen(sessions: Sessions) -> None:
+    """Without If-Match 428, with another version 412; released, its GPUs are free and it is gone."""
+    made = reserve(sessions, share(num_gpus=8))
+    with pytest.raises(PreconditionRequiredError):
+        reservations.release(sessions, "c", made.id, if_match=None)
+    with pytest.raises(PreconditionFailedError):
+        reservations.release(sessions, "c", made.id, if_match='"x"')
+    reservations.release(sessions, "c", made.id, if_match=f'"{made.etag}"')
+
+    assert free_of(sessions)["a100"] == 20
+    with pytest.raises(ReservationNotFoundError, match="was released at"):
+        reservations.release(sessions, "c", made.id, if_match="*")
+
+
+def test_a_repeated_request_gets_the_first_promise(sessions: Sessions) -> None:
+    """Retries that overlap make one reservation; another body under the same key is refused."""
+    key = RequestKey(key="k", route="r", body=b"{}")
+    with ThreadPoolExecutor(16) as threads:
+        made = {one.id for one in threads.map(lambda _: reserve(sessions, share(num_gpus=8), key=key), range(16))}
+
+    assert len(made) == 1
+    with pytest.raises(IdempotencyConflictError) as refused:
+        reserve(sessions, share(), key=RequestKey(key="k", route="r", body=b"[]"))
+    assert refused.value.extra == {"reservation_id": str(made.pop())}
+
+
+def test_a_refused_request_leaves_the_key_free(sessions: Sessions) -> None:
+    """Who was refused may try again with the same key, and get what has become free."""
+    key = RequestKey(key="k", route="r", body=b"{}")
+    first = reserve(sessions, share(num_gpus=8))
+    with pytest.raises(GpusNotFreeError):
+        reserve(sessions, share(num_gpus=8), key=key)
+    reservations.release(sessions, "c", first.id, if_match="*")
+
+    assert reserve(sessions, share(num_gpus=8), key=key).id != first.id
+
+
+def test_a_repeated_request_after_the_end_promises_nothing(sessions: Sessions) -> None:
+    """A retry that comes late does not take the GPUs a second time."""
+    key = RequestKey(key="k", route="r", body=b"{}")
+    made = reserve(sessions, share(), key=key)
+    reservations.release(sessions, "c", made.id, if_match="*")
+
+    with pytest.raises(ReservationEndedError):
+        reserve(sessions, share(), key=key)
+    assert free_of(sessions)["a100"] == 20
+
+
+def test_ended_reservations_are_forgotten_a_day_later(sessions: Sessions) -> None:
+    """The table does not grow for ever, but remembers as long as keys do; live ones stay."""
+    reserve(sessions, share(num_gpus=1))
+    expire(sessions, by=timedelta(hours=23))
+    kept = reservations.forget_ended(sessions)
+    expire(sessions, by=timedelta(hours=25))
+    live = reserve(sessions, share(num_gpus=1))
+
+    assert (kept, reservations.forget_ended(sessions)) == (0, 1)
+    assert reservations.read(sessions, "c", live.id) == live
+
+
+def test_an_end_in_the_past_is_refused(sessions: Sessions) -> None:
+    """Neither a moment that is over nor one that is years away is an end."""
+    for moment in (datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)):
+        wanted = Wanted(holder="a", gpus=(share(),), expires_at=moment)
+        with pytest.raises(InvalidRequestError, match="expires_at"):
+            reservations.reserve(sessions, "c", wanted)
+
+
+def test_pages_are_newest_first(sessions: Sessions) -> None:
+    """Following the cursors shows every live reservation once."""
+    made = [reserve(sessions, share(num_gpus=1)).id for _ in range(3)]
+    first = reservations.list_page(sessions, "c", PageRequest(limit=2))
+    second = reservations.list_page(sessions, "c", PageRequest(limit=2, cursor=first.next_cursor))
+
+    assert [one.id for one in (*first.items, *second.items)] == made[::-1]
+    assert second.next_cursor is None
+
+
+def test_reservations_go_with_their_cluster_and_stay_through_its_replacement(sessions: Sessions) -> None:
+    """A new inventory keeps the promises; a deleted cluster has none, and neither has the next of its name."""
+    reserve(sessions, share(num_gpus=4))
+    clusters.replace(sessions, "c", inventory=INVENTORY, if_match="*")
+    after = free_of(sessions)["a100"]
+    clusters.delete(sessions, "c", if_match="*")
+    with pytest.raises(ClusterNotFoundError):
+        reservations.list_page(sessions, "c", PageRequest())
+    clusters.create(sessions, name="c", inventory=INVENTORY)
+
+    assert (after, free_of(sessions)["a100"]) == (16, 20)
+    with pytest.raises(ReservationNotFoundError, match="has no reservation"):
+        reservations.read(sessions, "c", uuid4())
+
+
+def test_an_inventory_that_counts_the_job_as_well_owes_nothing(sessions: Sessions) -> None:
+    """A node that reports the reserved GPUs as used has none free, and not fewer than none."""
+    reserve(sessions, share(num_gpus=8))
+    full = ClusterInventory(pools=(Pool(name="a100", gpu="L4", gpus_per_node=8, nodes=(Node(name="n1", allocated_gpus=8),)),))
+    clusters.replace(sessions, "c", inventory=full, if_match="*")
+
+    assert free_of(sessions) == {"a100": 0}
