@@ -1,0 +1,88 @@
+"""What is rendered: a model's workload in a layout, on GPUs that every scheduler calls by another name."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.layout import Layout
+from service.estimator.units import ceil_div
+from service.estimator.workload import ServeWorkload, Workload
+
+HEAD_ADDRESS, NODE_RANK = "${HEAD_ADDRESS}", "${NODE_RANK}"
+"""What a command on several nodes reads from its environment; each scheduler's rendering sets both."""
+_MAX_NAME = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNames:
+    """What others call a SKU: ``aliases`` by who (``gfd``, ``nvml``, ``ray``, ``skypilot``, ``slurm``), the best one first."""
+
+    name: str
+    family: str
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def first(self, group: str) -> str | None:
+        """Return the best name in a group; None where it has none."""
+        return next(iter(self.aliases.get(group, ())), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A complete configuration; ``gpu`` is None where the request told a GPU's memory alone.
+
+    ``nodes``: names of the nodes that it was placed on. ``mig_profile``: each GPU is such a slice.
+    """
+
+    model_name: str
+    model: Architecture
+    workload: Workload
+    layout: Layout
+    device: Device
+    gpu: GpuNames | None = None
+    nodes: tuple[str, ...] = ()
+    mig_profile: str | None = None
+
+    @property
+    def name(self) -> str:
+        """A name that Kubernetes takes (RFC 1123): lower case, digits and hyphens."""
+        kind = "serve" if isinstance(self.workload, ServeWorkload) else "train"
+        slug = re.sub(r"[^a-z0-9]+", "-", self.model_name.casefold()).strip("-")[:_MAX_NAME].strip("-")
+        return f"{slug or 'model'}-{kind}"
+
+    @property
+    def replicas(self) -> int:
+        """Copies that share nothing: serving replicas, unless experts are spread over them."""
+        apart = isinstance(self.workload, ServeWorkload) and self.layout.expert_parallel == 1
+        return self.layout.data_parallel if apart else 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.layout.num_gpus // self.replicas
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of one replica: as few as hold equally many GPUs each."""
+        fewest = ceil_div(self.gpus, self.layout.gpus_per_node)
+        return next(nodes for nodes in range(fewest, self.gpus + 1) if self.gpus % nodes == 0)
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of one replica on each of its nodes."""
+        return self.gpus // self.num_nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How one replica is started: the command of each node, the files that it reads, and what no flag of it says.
+
+    ``objects``: keyword arguments of the library calls that a script makes, by the name of what is called.
+    """
+
+    command: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    objects: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

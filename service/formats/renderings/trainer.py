@@ -1,0 +1,93 @@
+"""transformers' Trainer: its arguments, the model's, PEFT's and bitsandbytes' keywords (transformers 5.23, peft 0.21)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from service.estimator.dtypes import DType
+from service.estimator.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
+
+TORCH_NAMES: Mapping[DType, str] = MappingProxyType({DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"})
+OPTIMIZERS: Mapping[str, str] = MappingProxyType(
+    {
+        "adamw": "adamw_torch",
+        "adamw_fused": "adamw_torch_fused",
+        "adamw_8bit": "adamw_bnb_8bit",
+        "paged_adamw_8bit": "paged_adamw_8bit",
+        "paged_adamw": "paged_adamw_32bit",
+        "adamw_4bit": "adamw_torch_4bit",
+        "adamw_8bit_torchao": "adamw_torch_8bit",
+        "lion": "lion_32bit",
+        "lion_8bit": "lion_8bit",
+        "paged_lion_8bit": "paged_lion_8bit",
+        "adafactor": "adafactor",
+        "sgd": "sgd",
+        "adagrad": "adagrad",
+        "rmsprop": "rmsprop",
+        "schedule_free_adamw": "schedule_free_adamw",
+        "galore_adamw": "galore_adamw",
+        "apollo": "apollo_adamw",
+    }
+)
+"""What ``--optim`` calls each optimizer (``OptimizerNames``); one that is missing is built by the script."""
+_ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
+
+
+def training_arguments(workload: TrainWorkload, *, checkpoints: bool) -> dict[str, str | int | float | bool]:
+    """Return the fields of ``TrainingArguments``; ``checkpoints``: the Trainer recomputes, and not FSDP."""
+    precision = workload.precision
+    arguments: dict[str, str | int | float | bool] = {
+        "per_device_train_batch_size": workload.micro_batch_size,
+        "gradient_accumulation_steps": workload.gradient_accumulation_steps,
+        "max_grad_norm": 1.0 if workload.gradient_clipping else 0.0,
+        "gradient_checkpointing": checkpoints and workload.activation_checkpointing is not Checkpointing.NONE,
+    }
+    if workload.optimizer in OPTIMIZERS:
+        arguments["optim"] = OPTIMIZERS[workload.optimizer]
+    if precision.autocast:
+        arguments["bf16" if precision.compute_dtype is DType.BF16 else "fp16"] = True
+    return arguments
+
+
+def model_keywords(workload: TrainWorkload) -> dict[str, object]:
+    """Return the keywords of ``from_pretrained``."""
+    keywords: dict[str, object] = {
+        "dtype": TORCH_NAMES[workload.precision.param_dtype],
+        "attn_implementation": _ATTENTION.get(workload.attention, "sdpa"),
+    }
+    if workload.method is Method.QLORA:
+        keywords["quantization_config"] = {
+            "load_in_4bit": True,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_use_double_quant": workload.double_quantization,
+            "bnb_4bit_compute_dtype": TORCH_NAMES[workload.precision.compute_dtype],
+        }
+    return keywords
+
+
+def adapter_keywords(lora: Lora) -> dict[str, object]:
+    """Return the keywords of ``LoraConfig``."""
+    variant = {name: True for name in ("dora", "rslora") if lora.variant == name}
+    return {
+        "r": lora.rank,
+        "target_modules": "all-linear" if lora.targets is None else list(lora.targets),
+        "task_type": "CAUSAL_LM",
+        **{f"use_{name}": on for name, on in variant.items()},
+    }
+
+
+def said_by_the_script(workload: TrainWorkload) -> tuple[str, ...]:
+    """Return what a training script does itself, beyond all arguments."""
+    notes = [f"the script makes sequences of {workload.sequence_length} tokens"]
+    if workload.optimizer not in OPTIMIZERS:
+        notes.append(f"the script builds the optimizer {workload.optimizer}, which --optim has no word for")
+    if workload.precision.master_dtype is not None:
+        notes.append(f"precision {workload.precision.name}: fp32 masters of 16-bit weights are the engine's or the script's")
+    if workload.loss.value != "full_logits":
+        notes.append(f"the script computes the loss as {workload.loss.value}")
+    if workload.attention in {Attention.EFFICIENT, Attention.MATH}:
+        notes.append(f"the script chooses SDPA's kernel: torch.nn.attention.sdpa_kernel, {workload.attention.value}")
+    if workload.selective_every is not None:
+        notes.append(f"the script recomputes one layer in every {workload.selective_every}")
+    if workload.frozen:
+        notes.append(f"the script freezes {', '.join(workload.frozen)}")
+    return tuple(notes)

@@ -1,0 +1,49 @@
+"""Jobs to render, and the way back: flags of a command as numbers and words."""
+
+import shlex
+from collections.abc import Sequence
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.layout import Layout, Sharding
+from service.estimator.workload import Checkpointing, Framework, TrainWorkload, Workload
+from service.formats.renderings.job import GpuNames, Job
+
+TRAIN = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
+MEGATRON = TrainWorkload(sequence_length=4096, framework=Framework.MEGATRON)
+ZERO_3 = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.DEEPSPEED)
+FULLY_SHARDED = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP2)
+
+
+def a_job(
+    workload: Workload = TRAIN,
+    layout: Layout = ZERO_3,
+    *,
+    model: str = "llama-2-7b",
+    gpu: str = "A100-SXM4-80GB",
+    nodes: tuple[str, ...] = (),
+    mig_profile: str | None = None,
+) -> Job:
+    """Return a catalogue model's job on a catalogue GPU."""
+    entry = resolve_gpu(gpu)
+    return Job(
+        model_name=model,
+        model=load_architecture(resolve_model(model)),
+        workload=workload,
+        layout=layout,
+        device=entry.device(),
+        gpu=GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases),
+        nodes=nodes,
+        mig_profile=mig_profile,
+    )
+
+
+def flags_of(command: str | Sequence[str]) -> dict[str, str]:
+    """Return the flags of a command by name, hyphens as underscores; a switch is ``true``."""
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    found: dict[str, str] = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=True):
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            found[name.replace("-", "_")] = value or ("true" if following.startswith("--") else following)
+    return found
