@@ -22,7 +22,7 @@ from service.api.schemas.workload import (
 from service.catalog.models import load_config, resolve_model
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
-from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
+from service.estimator.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout, Sharding
 from service.estimator.precision import POLICIES, Precision
 from service.estimator.workload import (
     Attention,
@@ -79,6 +79,7 @@ _WEIGHT_DTYPES = frozenset({DType.FP32, DType.BF16, DType.FP16})
 _TRAIN_AS_SAID = (
     "keeps_logits",
     "padding_mask",
+    "reentrant_checkpointing",
     "gradient_clipping",
     "allocator",
     "fp32_norms_and_head",
@@ -124,10 +125,10 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
     """Return the layout and a line for each default.
 
-    A named stage means DeepSpeed unless somebody else is named; FSDP2 shards everything, which is stage 3.
+    A named stage means DeepSpeed unless somebody else is named; FSDP shards everything, which is stage 3.
     """
     request = LayoutRequest() if isinstance(request, UnsetType) else request
-    fully = request.sharding is Sharding.FSDP2
+    fully = request.sharding in FULLY_SHARDED
     values, assumptions = _filled(request, LAYOUT_DEFAULTS | ({"zero_stage": MAX_ZERO_STAGE} if fully else {}), "layout")
     if isinstance(request.sharding, UnsetType):
         values["sharding"] = Sharding.DDP if isinstance(request.zero_stage, UnsetType) else Sharding.DEEPSPEED

@@ -22,11 +22,12 @@ class Buckets:
 NO_BUCKETS = Buckets()
 
 
-def gathering(precision: Precision, layout: Layout, *, offloads: bool = False) -> Gathering | None:
+def gathering(precision: Precision, layout: Layout, *, offloads: bool = False, adapts: bool = False) -> Gathering | None:
     """Return how parameters are gathered; None where every rank has them all.
 
     FSDP2 gathers on a single rank too, and so does who ``offloads`` parameters. DeepSpeed's stage 3 fetches module by module:
-    the embedding gives way to the first block (deepspeed 0.19 ``partitioned_param_coordinator.py``).
+    the embedding gives way to the first block (deepspeed 0.19 ``partitioned_param_coordinator.py``). FSDP1 wraps what
+    ``adapts`` apart from what is frozen.
     """
     if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2 and not offloads:
         return None
@@ -37,6 +38,8 @@ def gathering(precision: Precision, layout: Layout, *, offloads: bool = False) -
         reshard=layout.reshard_after_forward,
         alone=layout.shards == 1,
         separate=layout.shard_embeddings_separately or layout.sharding is Sharding.DEEPSPEED,
+        flat=layout.sharding is Sharding.FSDP1,
+        adapters_apart=layout.sharding is Sharding.FSDP1 and adapts,
     )
 
 

@@ -12,9 +12,14 @@ class Sharding(StrEnum):
     """Who shards the states over the data-parallel ranks."""
 
     DDP = "ddp"
+    FSDP1 = "fsdp1"
     FSDP2 = "fsdp2"
     DEEPSPEED = "deepspeed"
     MEGATRON = "megatron"
+
+
+FULLY_SHARDED = frozenset({Sharding.FSDP1, Sharding.FSDP2})
+"""PyTorch's own, by flat parameters (``FullyShardedDataParallel``) and by tensors (``fully_shard``): stage 3 alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +65,13 @@ class Layout:
         if not 0 <= self.zero_stage <= MAX_ZERO_STAGE:
             message = f"zero_stage is {self.zero_stage}; it must be 0, 1, 2 or 3"
             raise InvalidInputError(message, field="layout.zero_stage")
-        if self.sharding is Sharding.FSDP2 and self.zero_stage != MAX_ZERO_STAGE:
-            message = f"sharding 'fsdp2' shards parameters, gradients and states: zero_stage is 3, not {self.zero_stage}"
+        if self.sharding in FULLY_SHARDED and self.zero_stage != MAX_ZERO_STAGE:
+            what = f"sharding {self.sharding.value!r} shards parameters, gradients and states"
+            message = f"{what}: zero_stage is 3, not {self.zero_stage}"
             raise InvalidInputError(message, field="layout.zero_stage")
         if self.sharding is Sharding.DDP and self.zero_stage:
             message = f"sharding 'ddp' replicates everything, but zero_stage is {self.zero_stage}; use 'deepspeed' or 'fsdp2'"
             raise InvalidInputError(message, field="layout.sharding")
-        self._check_regrouping()
-
         self._check_regrouping()
 
     def _check_regrouping(self) -> None:

@@ -16,6 +16,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import cast
 from service.estimator.tape.events import Events, LoggingTape
 from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.hosted import Checkpoint, checkpoint_on_host
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.products import end_autocast, integers
 from service.estimator.tape.units import Gathering, Units
@@ -69,6 +70,8 @@ class TrainingPass:
     """Every so many layers one is recomputed in backward."""
     offloads_inputs: bool = False
     """Whether checkpoints keep the inputs of layers on the host."""
+    reentrant: bool = False
+    """Whether a checkpointed block is run without a graph, and again with a backward of its own."""
 
 
 def _kernel(model: Architecture, asked: Attention) -> Attention:
@@ -83,6 +86,26 @@ def walker_of(model: Architecture) -> type[Step]:
     module, name = model.walker
     walker: type[Step] = getattr(import_module(f"service.estimator.{module}"), name)
     return walker
+
+
+def _checkpoint(how: TrainingPass) -> Checkpoint:
+    """Return how a block is run that backward computes again."""
+    if how.offloads_inputs:
+        return checkpoint_on_host
+    if not how.reentrant:
+        return Tape.checkpoint
+    apart = how.gathering is not None and how.gathering.adapters_apart
+    module = import_module("service.estimator.tape.reentrant")
+    chosen: Checkpoint = module.checkpoint_in_frozen_unit if apart else module.checkpoint_reentrant
+    return chosen
+
+
+def _units(tape: Tape, how: Gathering) -> Units:
+    """Return the units of a step; those of flat parameters are loaded when there are some."""
+    if not how.flat:
+        return Units(tape, how)
+    units: Units = import_module("service.estimator.tape.flat_units").FlatUnits(tape, how)
+    return units
 
 
 def record_training(model: Architecture, how: TrainingPass) -> Highs:
@@ -118,10 +141,10 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     run.scheme, run.compute = how.scheme, how.compute
     run.copies_logits, run.returns_fp32 = how.copies_logits, how.returns_fp32
     run.length, run.images, run.decoder_length = how.length, how.images, how.decoder_length
-    run.offloads_inputs = how.offloads_inputs
+    run.checkpoint = _checkpoint(how)
     run.frozen, run.every, tape.steps_in_backward = how.frozen, how.selective, how.steps_in_backward
     run.stacks = stacks_of(model.family, how.lora)
-    units = Units(tape, how.gathering) if how.gathering is not None else None
+    units = _units(tape, how.gathering) if how.gathering is not None else None
     step = walker_of(model)(model, run, checkpointed=how.checkpointing is not Checkpointing.NONE, units=units)
     hidden = step.hidden_states(step.inputs())
     if how.loss is None:

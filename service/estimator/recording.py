@@ -17,6 +17,7 @@ from service.estimator.quantization.layers import packed_away, quantises
 from service.estimator.quantization.scheme import Scheme
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
+from service.estimator.tape.hosted import Checkpoint
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Parameter, Value, bytes_of
 from service.estimator.tape.norms import (
@@ -119,7 +120,7 @@ class Recording:
         self.frozen: tuple[str, ...] = ()
         self.every: int | None = None
         self.passed = 0
-        self.offloads_inputs = False
+        self.checkpoint: Checkpoint = Tape.checkpoint
         self.kept_outputs: dict[str, list[list[Storage]]] = {}
         self.scheme: Scheme | None = None
         self.compute = dtype

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from service.estimator.block_module import BlockModule
 from service.estimator.recording import Recording
-from service.estimator.tape.hosted import checkpoint_on_host
 from service.estimator.tape.nodes import Value
 
 
@@ -91,7 +90,7 @@ def _runner(run: Recording, block: BlockModule, scope: str, *, checkpointed: boo
         return block.record(run, x, scope)
 
     def run_checkpointed(x: Value) -> Value:
-        return checkpoint_on_host(run.tape, run_block, x) if run.offloads_inputs else run.tape.checkpoint(run_block, x)
+        return run.checkpoint(run.tape, run_block, x)
 
     runner, units = run_checkpointed if checkpointed else run_block, run.units
     if units is None:

@@ -60,6 +60,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
             precision,
             layout,
             offloads=workload.offload.parameters is not OffloadTarget.NONE,
+            adapts=workload.lora is not None,
         ),
         scheme=base.scheme,
         compute=precision.compute_dtype,
@@ -77,6 +78,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         images=shape.images,
         selective=workload.selective_every,
         offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
+        reentrant=workload.reentrant_checkpointing,
     )
 
 

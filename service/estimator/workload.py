@@ -151,6 +151,8 @@ class TrainWorkload:
     loss: Loss = Loss.FULL_LOGITS
     keeps_logits: bool = False
     padding_mask: bool = False
+    reentrant_checkpointing: bool = False
+    """Checkpoints of ``use_reentrant=True``, the default of transformers' trainer before release 5."""
     gradient_clipping: bool = False
     allocator: Allocator = Allocator.DEFAULT
     lora: Lora | None = None

@@ -138,6 +138,7 @@ class TrainRequest(Strict, tag_field="task", tag="train", frozen=True, kw_only=T
     loss: Annotated[Loss | UnsetType, Meta(description="How the loss treats the logits.")] = UNSET
     keeps_logits: Annotated[bool | UnsetType, Meta(description="The loop holds the logits during backward.")] = UNSET
     padding_mask: Annotated[bool | UnsetType, Meta(description="Batches carry a padding mask.")] = UNSET
+    reentrant_checkpointing: Annotated[bool | UnsetType, Meta(description="Checkpoints of `use_reentrant=True`.")] = UNSET
     gradient_clipping: Annotated[bool | UnsetType, Meta(description="Gradients are clipped by norm.")] = UNSET
     allocator: Annotated[Allocator | UnsetType, Meta(description="How the caching allocator gets memory.")] = UNSET
     fp32_norms_and_head: Annotated[bool | UnsetType, Meta(description="PEFT's prepare_model_for_kbit_training.")] = UNSET

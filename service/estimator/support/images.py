@@ -3,7 +3,7 @@
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
 from service.estimator.images import Images
-from service.estimator.layout import Layout, Sharding
+from service.estimator.layout import FULLY_SHARDED, Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 
 
@@ -59,9 +59,10 @@ def image_warnings(model: Architecture, workload: Workload) -> tuple[str, ...]:
 
 
 def check_scalars(model: Architecture, layout: Layout) -> None:
-    """Raise for a sharding that takes no scalar parameter, of which CLIP has one (torch 2.13, ``fully_shard``)."""
-    if model.images is not None and model.images.contrasts and layout.sharding is Sharding.FSDP2:
-        message = f"fsdp2 shards no scalar parameter, and the logit_scale of {model.family} is one; use ddp or deepspeed"
+    """Raise for a sharding that takes no scalar parameter, of which CLIP has one (torch 2.13, both of its FSDPs)."""
+    if model.images is not None and model.images.contrasts and layout.sharding in FULLY_SHARDED:
+        what = f"{layout.sharding.value} shards no scalar parameter"
+        message = f"{what}, and the logit_scale of {model.family} is one; use ddp or deepspeed"
         raise InvalidInputError(message, field="layout.sharding")
 
 

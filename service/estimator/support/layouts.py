@@ -4,7 +4,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.errors import NotModelledError
 from service.estimator.layout import Layout, Sharding
 from service.estimator.parallel.local import FIELD, TRANSFORMERS, check_divisible
-from service.estimator.workload import TrainWorkload
+from service.estimator.workload import OffloadTarget, TrainWorkload
 
 _PLANNED = frozenset(
     {
@@ -60,6 +60,8 @@ def check_training_layout(model: Architecture, workload: TrainWorkload, layout: 
     """Raise for ranks that transformers cannot run or that have no term: data parallel times tensor parallel is modelled."""
     _check_one_stage(layout)
     _check_sharding(layout)
+    if layout.sharding is Sharding.FSDP1:
+        _check_flat(workload)
     if layout.tensor_parallel == 1:
         return
     check_divisible(model, layout.tensor_parallel, TRANSFORMERS)
@@ -84,6 +86,19 @@ def _check_one_stage(layout: Layout) -> None:
     if layout.expert_tensor_parallel not in {None, layout.tensor_parallel}:
         what = f"expert_tensor_parallel {layout.expert_tensor_parallel}"
         raise NotModelledError(what, field="layout.expert_tensor_parallel", modelled=[str(layout.tensor_parallel)])
+
+
+def _check_flat(workload: TrainWorkload) -> None:
+    """Raise for what flat parameters have no term for."""
+    if workload.frozen:
+        what = "frozen modules in flat parameters with trained ones, whose gradients FSDP1 makes all the same"
+        raise NotModelledError(what, field="workload.frozen", modelled=["sharding fsdp2", "adapters, units of their own"])
+    if workload.offload.parameters is not OffloadTarget.NONE:
+        what = "offload of flat parameters, unit by unit"
+        raise NotModelledError(what, field="workload.offload.parameters", modelled=["sharding fsdp2 or deepspeed"])
+    if workload.optimizer_in_backward:
+        what = "optimizer_in_backward with flat parameters, whose shard is one tensor"
+        raise NotModelledError(what, field="workload.optimizer_in_backward", modelled=["sharding fsdp2"])
 
 
 def _check_sharding(layout: Layout) -> None:

@@ -5,7 +5,7 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.states import Shards
-from service.estimator.workload import Checkpointing, Loss, Method, TrainWorkload
+from service.estimator.workload import Checkpointing, Loss, Method, OffloadTarget, TrainWorkload
 
 
 def check_step_options(model: Architecture, workload: TrainWorkload, layout: Layout, *, per_operation: bool) -> None:
@@ -24,6 +24,8 @@ def check_step_options(model: Architecture, workload: TrainWorkload, layout: Lay
         _check_separate_units(model, workload)
     if workload.frozen:
         _check_frozen(model, workload)
+    if workload.reentrant_checkpointing:
+        _check_reentrant(model, workload)
 
 
 def _check_optimizer(workload: TrainWorkload, layout: Layout) -> None:
@@ -98,3 +100,18 @@ def _check_frozen(model: Architecture, workload: TrainWorkload) -> None:
     if set(known) <= set(workload.frozen):
         message = f"frozen names every kind of module ({', '.join(sorted(known))}): nothing is left to train"
         raise InvalidInputError(message, field="workload.frozen")
+
+
+def _check_reentrant(model: Architecture, workload: TrainWorkload) -> None:
+    field = "workload.reentrant_checkpointing"
+    if workload.activation_checkpointing is not Checkpointing.FULL:
+        asked = workload.activation_checkpointing.value
+        message = f"reentrant_checkpointing says how all blocks are recomputed, and activation_checkpointing is {asked}"
+        raise InvalidInputError(message, field=field)
+    if type(model) is not Architecture or not model.shifts_labels or model.images is not None:
+        raise NotModelledError(f"reentrant checkpoints of {model.family}", field=field, modelled=["decoders of text"])
+    if workload.frozen:
+        raise NotModelledError("reentrant checkpoints beside frozen modules", field=field, modelled=["frozen []", "adapters"])
+    if workload.offload.activations is not OffloadTarget.NONE:
+        what = "reentrant checkpoints whose inputs move to the host"
+        raise NotModelledError(what, field=field, modelled=["offload.activations none"])

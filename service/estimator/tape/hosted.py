@@ -6,6 +6,9 @@ from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value, bytes_of
 
+Checkpoint = Callable[[Tape, Callable[[Value], Value], Value], Value]
+"""How a block is run that backward computes again."""
+
 
 def checkpoint_on_host(tape: Tape, block: Callable[[Value], Value], x: Value) -> Value:
     """Run a block whose tensors are computed again from an input that is copied back (torch ``saved_tensors_hooks``)."""

@@ -25,6 +25,10 @@ class Gathering:
     """Whether there is a single rank: parameters are copied one by one, without a buffer that all of a unit is gathered in."""
     separate: bool = False
     """Whether the embedding is a unit, and final norm and head are another, which stays gathered until its backward."""
+    flat: bool = False
+    """Whether a unit is one flat parameter, as FSDP1 makes it."""
+    adapters_apart: bool = False
+    """Whether adapters are units of their own, inside of blocks whose units have no trained weights."""
 
 
 class Units:

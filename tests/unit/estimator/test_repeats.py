@@ -15,6 +15,7 @@ from service.estimator.result import Estimate
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
 from tests.builders import a_device, a_gpt2, a_mixture, a_model, a_serving, a_sharded_layout, a_training
 
+_FSDP1 = a_sharded_layout(4, sharding=Sharding.FSDP1)
 _FSDP2 = a_sharded_layout(4, sharding=Sharding.FSDP2)
 _CAST = Precision(
     name="custom",
@@ -37,7 +38,9 @@ def _ask(model: Architecture, workload: TrainWorkload | ServeWorkload, layout: L
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 6])
 @pytest.mark.parametrize(
-    "layout", [Layout(), _FSDP2, replace(_FSDP2, reshard_after_forward=False)], ids=["one", "fsdp2", "kept"]
+    "layout",
+    [Layout(), _FSDP1, _FSDP2, replace(_FSDP2, reshard_after_forward=False)],
+    ids=["one", "fsdp1", "fsdp2", "kept"],
 )
 @pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
 @pytest.mark.parametrize(
@@ -63,6 +66,22 @@ def test_training_in_closed_form_equals_a_loop(
     """Every number of the answer is the same, whether equal layers are recorded once or one by one."""
     model = make(num_hidden_layers=depth)
     workload = replace(workload, activation_checkpointing=checkpointing)
+
+    assert _ask(model, workload, layout) == _ask(_unrolled(model), workload, layout)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 6])
+@pytest.mark.parametrize("layout", [Layout(), _FSDP1, _FSDP2], ids=["one", "fsdp1", "fsdp2"])
+@pytest.mark.parametrize("method", [{}, _LORA], ids=["full", "lora"])
+@pytest.mark.parametrize("precision", ["bf16", "amp_bf16"])
+def test_reentrant_checkpoints_in_closed_form_equal_a_loop(
+    precision: str, method: dict[str, Any], layout: Layout, depth: int
+) -> None:
+    """The same where blocks are run again with a backward of their own."""
+    model = a_model(num_hidden_layers=depth)
+    workload = a_training(
+        precision=precision, activation_checkpointing=Checkpointing.FULL, reentrant_checkpointing=True, **method
+    )
 
     assert _ask(model, workload, layout) == _ask(_unrolled(model), workload, layout)
 

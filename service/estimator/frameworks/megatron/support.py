@@ -33,6 +33,7 @@ FAMILIES = frozenset(
 _AT_REST: dict[str, object] = {
     "keeps_logits": False,
     "padding_mask": False,
+    "reentrant_checkpointing": False,
     "selective_every": None,
     "framework_version": None,
     "compile": False,

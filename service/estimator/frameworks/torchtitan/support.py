@@ -40,6 +40,9 @@ def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
     if workload.padding_mask:
         message = "torchtitan trains on packed sequences without a padding mask; drop padding_mask"
         raise InvalidInputError(message, field="workload.padding_mask")
+    if workload.reentrant_checkpointing:
+        message = "torchtitan's checkpoints are not reentrant (torchtitan/distributed/activation_checkpoint.py)"
+        raise InvalidInputError(message, field="workload.reentrant_checkpointing")
     if workload.attention not in {Attention.SDPA, Attention.FLASH}:
         what = f"attention {workload.attention.value} in torchtitan"
         raise NotModelledError(what, field="workload.attention", modelled=["sdpa", "flash"])

@@ -50,7 +50,7 @@ WAYS = {
     Framework.MEGATRON: (Sharding.MEGATRON,),
     Framework.TORCHTITAN: (Sharding.FSDP2,),
 }
-STAGES = {Sharding.DDP: (0,), Sharding.FSDP2: (3,), Sharding.MEGATRON: (0, 1)}
+STAGES = {Sharding.DDP: (0,), Sharding.FSDP1: (3,), Sharding.FSDP2: (3,), Sharding.MEGATRON: (0, 1)}
 
 
 @cache

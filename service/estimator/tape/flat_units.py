@@ -1,0 +1,48 @@
+"""Units of FSDP1 (torch 2.13 ``distributed/fsdp/_runtime_utils.py``): each gathered into one flat buffer, which is it.
+
+Parameters are views of that buffer, so that nothing is copied out. The root stays gathered after forward; backward begins
+with the last block gathered ahead (``BACKWARD_PRE``), and each block gathers the one before it, in the order in which units
+ended their forward. An adapter that is a unit of its own comes between two blocks (PEFT's ``fsdp_auto_wrap_policy`` makes one
+of every trained layer): then a block gathers one of its adapters ahead, and the next block only when its turn comes.
+"""
+
+from collections.abc import Callable
+
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Storage
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.units import Gathering, Units
+
+
+class FlatUnits(Units):
+    """The buffers of flat parameters during one step."""
+
+    def __init__(self, tape: Tape, how: Gathering) -> None:
+        """Start with nothing gathered."""
+        super().__init__(tape, how)
+        self._ahead: list[Storage] = []
+        self._last = 0
+
+    def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
+        """Run a block, and remember what backward would begin with."""
+        self._last = elements
+        return super().run(block, x, elements=elements, trained=trained)
+
+    def end_forward(self) -> None:
+        """Gather the block that backward begins with: the root does, when its own comes by."""
+        if self.how.reshard:
+            self._ahead = self._weights(self._last)
+
+    def _before_backward(self, weights: list[Storage], elements: int, following: int) -> None:
+        self._root_gradients += self.tape.collected or []
+        self.tape.collected = []
+        if not self.how.reshard:
+            return
+        weights += self._ahead or self._weights(elements)
+        self._ahead = self._weights(following) if following and not self.how.adapters_apart else []
+
+    def _buffer(self, _: int) -> Storage:
+        return self._gathered(0)
+
+    def _weights(self, elements: int) -> list[Storage]:
+        return [self._gathered(elements)]
