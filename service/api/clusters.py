@@ -7,29 +7,15 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.api.decoding import read_body, read_query
+from service.api.inventories import cluster_answer, read_inventory
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
-from service.api.questions import fields_under
 from service.api.responses import json_answer, no_content
-from service.api.schemas.clusters import (
-    ClusterAnswer,
-    ClusterCreate,
-    ClusterPage,
-    ClusterQuery,
-    ClusterReplace,
-    NodeAnswer,
-    NodeRequest,
-    PoolAnswer,
-    PoolRequest,
-)
-from service.api.schemas.fields import IfMatch, Name, optional
-from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, require_same_name, timestamp
-from service.catalog.gpus import resolve_gpu
+from service.api.schemas.clusters import ClusterAnswer, ClusterCreate, ClusterPage, ClusterQuery, ClusterReplace
+from service.api.schemas.fields import IfMatch, Name
+from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, require_same_name
 from service.errors import ClusterNotFoundError
-from service.formats.quantities import parse_bytes
-from service.planner.inventory import ClusterInventory, Node, NodeState, Pool
 from service.usecases import clusters
-from service.usecases.access import StoredCluster
 
 TAG = "clusters"
 PATH = {"name": Name}
@@ -65,7 +51,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
     """List the stored clusters."""
     query = read_query(request.scope, ClusterQuery)
     page = clusters.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor))
-    return json_answer(ClusterPage(items=[_shape(item) for item in page.items], next_cursor=page.next_cursor))
+    return json_answer(ClusterPage(items=[cluster_answer(item) for item in page.items], next_cursor=page.next_cursor))
 
 
 @post(
@@ -85,9 +71,9 @@ def list_all(request: AnyRequest) -> ASGIApp:
 def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Store a cluster."""
     asked = read_body(request.scope, body, ClusterCreate)
-    stored = clusters.create(parts_of(request).sessions, name=asked.name, inventory=_inventory(asked.pools))
+    stored = clusters.create(parts_of(request).sessions, name=asked.name, inventory=read_inventory(asked.pools))
     headers = {"location": f"/v1/clusters/{stored.name}", **etag_headers(stored.etag)}
-    return json_answer(_shape(stored), status=201, headers=headers)
+    return json_answer(cluster_answer(stored), status=201, headers=headers)
 
 
 @get(
@@ -105,7 +91,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 def read(request: AnyRequest) -> ASGIApp:
     """Show a stored cluster."""
     stored = clusters.read(parts_of(request).sessions, _name(request))
-    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+    return json_answer(cluster_answer(stored), headers=etag_headers(stored.etag))
 
 
 @put(
@@ -130,10 +116,10 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     stored = clusters.replace(
         parts_of(request).sessions,
         _name(request),
-        inventory=_inventory(asked.pools),
+        inventory=read_inventory(asked.pools),
         if_match=header(request.scope, b"if-match"),
     )
-    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+    return json_answer(cluster_answer(stored), headers=etag_headers(stored.etag))
 
 
 @delete(
@@ -162,65 +148,6 @@ def _name(request: AnyRequest) -> str:
         message = f"there is no cluster {name!r}"
         raise ClusterNotFoundError(message)
     return name
-
-
-def _inventory(pools: list[PoolRequest]) -> ClusterInventory:
-    return ClusterInventory(pools=tuple(_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools)))
-
-
-def _pool(pool: PoolRequest, field: str) -> Pool:
-    gpu = resolve_gpu(pool.gpu, field=f"{field}.gpu").name
-    with fields_under(field):
-        return _checked_pool(pool, gpu)
-
-
-def _checked_pool(pool: PoolRequest, gpu: str) -> Pool:
-    nodes = optional(pool.nodes)
-    memory = optional(pool.host_memory_bytes)
-    return Pool(
-        name=pool.name,
-        gpu=gpu,
-        gpus_per_node=pool.gpus_per_node,
-        nvlink_island_size=optional(pool.nvlink_island_size),
-        host_memory_bytes=None if memory is None else parse_bytes(memory, field="host_memory_bytes"),
-        network_bytes_per_second=optional(pool.network_bytes_per_second),
-        price_per_gpu_hour=optional(pool.price_per_gpu_hour),
-        nodes=None if nodes is None else tuple(_node(node) for node in nodes),
-        num_nodes=optional(pool.num_nodes),
-    )
-
-
-def _node(node: NodeRequest) -> Node:
-    return Node(name=node.name, allocated_gpus=node.allocated_gpus, state=NodeState(node.state))
-
-
-def _shape(stored: StoredCluster) -> ClusterAnswer:
-    return ClusterAnswer(
-        name=stored.name,
-        created_at=timestamp(stored.created_at),
-        updated_at=timestamp(stored.updated_at),
-        pools=[_pool_shape(pool) for pool in stored.inventory.pools],
-    )
-
-
-def _pool_shape(pool: Pool) -> PoolAnswer:
-    return PoolAnswer(
-        name=pool.name,
-        gpu=pool.gpu,
-        gpus_per_node=pool.gpus_per_node,
-        nvlink_island_size=pool.nvlink_island_size,
-        host_memory_bytes=pool.host_memory_bytes,
-        network_bytes_per_second=pool.network_bytes_per_second,
-        price_per_gpu_hour=pool.price_per_gpu_hour,
-        nodes=None if pool.nodes is None else [_node_shape(node) for node in pool.nodes],
-        num_nodes=pool.num_nodes,
-        total_gpus=pool.total_gpus,
-        free_gpus=pool.free_gpus,
-    )
-
-
-def _node_shape(node: Node) -> NodeAnswer:
-    return NodeAnswer(name=node.name, allocated_gpus=node.allocated_gpus, state=node.state.value)
 
 
 router = Router(path="/v1/clusters", route_handlers=[list_all, create, read, replace, remove])

@@ -25,6 +25,7 @@ TAGS = {
     "models": "Stored models and the catalogue.",
     "gpus": "The GPU catalogue.",
     "clusters": "Inventories of GPUs.",
+    "reservations": "GPUs of a cluster that are promised for a time.",
     "measurements": "Probes on real devices.",
     "calibrations": "What measurements taught.",
     "workers": "Who measures.",

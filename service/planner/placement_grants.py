@@ -43,15 +43,15 @@ Grant = tuple[tuple[Share, ...], tuple[Lack, ...]]
 """The shares of everything, or nothing and what is lacking."""
 
 
-def grant(supply: Supply, wishes: Sequence[Share]) -> Grant:
+def grant(supply: Supply, wishes: Sequence[Share], *, field: str = "gpus") -> Grant:
     """Return the shares that fulfil every wish, one per node, or what is lacking.
 
     GPUs that are wanted ``ANYWHERE`` in a pool come from the fewest and fullest nodes. A wish that names no place of the
-    cluster, or more than that place will ever have, is refused; its field is ``gpus[index]``.
+    cluster, or more than that place will ever have, is refused; it is called ``field[index]``.
     """
     places = _places(supply, {wish.pool for wish in wishes})
     for index, wish in enumerate(wishes):
-        _check(wish, supply, places, f"gpus[{index}]")
+        _check(wish, supply, places, f"{field}[{index}]")
     named = _merged(wish for wish in wishes if wish.node != ANYWHERE)
     lacks = tuple(lack for share in named for lack in _lacks(places[share.pool, share.node], share))
     anywhere = [wish for wish in wishes if wish.node == ANYWHERE]

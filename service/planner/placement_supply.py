@@ -47,6 +47,11 @@ class NodeSupply:
     free_slices: Mapping[str, int]
     claims: tuple[Claim, ...] = ()
 
+    @property
+    def reserved_gpus(self) -> int:
+        """Whole GPUs that reservations hold."""
+        return sum(claim.num_gpus for claim in self.claims if claim.hold is Hold.RESERVED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSupply:
@@ -63,7 +68,7 @@ class PoolSupply:
     @property
     def reserved_gpus(self) -> int:
         """Whole GPUs of nodes in service that reservations hold."""
-        return sum(claim.num_gpus for node in self.nodes for claim in node.claims if claim.hold is Hold.RESERVED)
+        return sum(node.reserved_gpus for node in self.nodes)
 
     @property
     def whole_gpus(self) -> int:

@@ -30,10 +30,11 @@ LONGEST = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to promise to whom: until ``expires_at``, or for ``expires_in`` from now."""
+    """What to promise to whom: until ``expires_at``, or for ``expires_in`` from now; ``field`` is where the request says it."""
 
     holder: str
     gpus: tuple[Share, ...]
+    field: str = "gpus"
     expires_in: timedelta | None = None
     expires_at: datetime | None = None
 
@@ -52,7 +53,7 @@ def reserve(sessions: Sessions, cluster: str, wanted: Wanted, *, idempotency: Re
             id=new_id,
             cluster=cluster,
             holder=wanted.holder,
-            shares=_granted(stored, wanted.gpus),
+            shares=_granted(stored, wanted),
             created_at=now,
             expires_at=_end(wanted, now),
         )
@@ -97,8 +98,9 @@ def forget_ended(sessions: Sessions) -> int:
         return queries.delete_ended(session, before=TTL)
 
 
-def _granted(stored: StoredCluster, gpus: tuple[Share, ...]) -> tuple[Share, ...]:
-    shares, lacks = grant(clusters_as_supply(stored.inventory, stored.reservations), gpus)
+def _granted(stored: StoredCluster, wanted: Wanted) -> tuple[Share, ...]:
+    supply = clusters_as_supply(stored.inventory, stored.reservations)
+    shares, lacks = grant(supply, wanted.gpus, field=wanted.field)
     if lacks:
         message = "; ".join(lack.reason for lack in lacks[:MAX_LACKS]) + "; nothing was reserved"
         raise GpusNotFreeError(message, places=[_fact(lack) for lack in lacks[:MAX_LACKS]])

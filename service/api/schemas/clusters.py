@@ -4,18 +4,57 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.schemas.fields import Answer, Cursor, GpuName, Memory, Name, NodeName, PageLimit, Strict
+from service.api.schemas.fields import (
+    Answer,
+    Cursor,
+    GpuName,
+    Holder,
+    Memory,
+    MigProfileName,
+    Name,
+    NodeName,
+    PageLimit,
+    Strict,
+)
 
 NodeStateName = Literal["ready", "drained"]
 GpuCount = Annotated[int, Meta(ge=0, le=256)]
+
+
+GpuIndices = Annotated[list[Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=256, description="Indices of these GPUs.")]
+
+
+class AllocationRequest(Strict, frozen=True, kw_only=True):
+    """What somebody holds on a node."""
+
+    holder: Holder
+    num_gpus: Annotated[GpuCount, Meta(description="GPUs that he holds.")]
+    gpu_indices: GpuIndices | UnsetType = UNSET
+    host_memory_bytes: Annotated[Memory, Meta(description="Memory of the host that he holds.")] = 0
+
+
+class MigSlicesRequest(Strict, frozen=True, kw_only=True):
+    """The slices of one profile on a node."""
+
+    profile: MigProfileName
+    total: Annotated[int, Meta(ge=0, le=2048, description="Slices that there are.")]
+    allocated: Annotated[int, Meta(ge=0, le=2048, description="Slices that others hold.")] = 0
 
 
 class NodeRequest(Strict, frozen=True, kw_only=True):
     """One node by name."""
 
     name: NodeName
-    allocated_gpus: Annotated[GpuCount, Meta(description="GPUs that others hold.")] = 0
+    allocated_gpus: Annotated[
+        GpuCount | UnsetType, Meta(description="GPUs that others hold; the sum of `allocations` where it is absent.")
+    ] = UNSET
     state: Annotated[NodeStateName, Meta(description="Whether new work may be placed here.")] = "ready"
+    allocations: Annotated[
+        Annotated[list[AllocationRequest], Meta(max_length=256)] | UnsetType,
+        Meta(description="Who holds GPUs, as far as it is known. With all indices, free NVLink islands are known too."),
+    ] = UNSET
+    mig_gpus: Annotated[GpuCount, Meta(description="GPUs that MIG has cut into slices; they serve as those alone.")] = 0
+    mig_slices: Annotated[list[MigSlicesRequest], Meta(max_length=64)] | UnsetType = UNSET
 
 
 class PoolRequest(Strict, frozen=True, kw_only=True):
@@ -28,6 +67,7 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=100_000)] | UnsetType, Meta(description="GPUs that reach each other over NVLink.")
     ] = UNSET
     host_memory_bytes: Annotated[Memory | UnsetType, Meta(description="Memory of one node.")] = UNSET
+    nvme_bytes: Annotated[Memory | UnsetType, Meta(description="NVMe of one node.")] = UNSET
     network_bytes_per_second: Annotated[
         Annotated[int, Meta(ge=0, le=2**53)] | UnsetType, Meta(description="Network of one node.")
     ] = UNSET
@@ -62,12 +102,35 @@ class ClusterQuery(Strict, frozen=True, kw_only=True):
     cursor: Cursor | UnsetType = UNSET
 
 
+class AllocationAnswer(Answer, frozen=True, kw_only=True):
+    """What somebody holds on a node."""
+
+    holder: str
+    num_gpus: int
+    gpu_indices: list[int] | None
+    host_memory_bytes: int
+
+
+class MigSlicesAnswer(Answer, frozen=True, kw_only=True):
+    """The slices of one profile on a node."""
+
+    profile: str
+    total: int
+    allocated: int
+    free: Annotated[int, Meta(description="Neither allocated nor reserved, on a node that takes work.")]
+
+
 class NodeAnswer(Answer, frozen=True, kw_only=True):
     """One node."""
 
     name: str
     allocated_gpus: int
     state: str
+    reserved_gpus: Annotated[int, Meta(description="GPUs that live reservations hold.")]
+    free_gpus: Annotated[int, Meta(description="Whole GPUs that can be given out now.")]
+    allocations: list[AllocationAnswer]
+    mig_gpus: int
+    mig_slices: list[MigSlicesAnswer]
 
 
 class PoolAnswer(Answer, frozen=True, kw_only=True):
@@ -78,12 +141,14 @@ class PoolAnswer(Answer, frozen=True, kw_only=True):
     gpus_per_node: int
     nvlink_island_size: int | None
     host_memory_bytes: int | None
+    nvme_bytes: int | None
     network_bytes_per_second: int | None
     price_per_gpu_hour: float | None
     nodes: list[NodeAnswer] | None
     num_nodes: int | None
     total_gpus: int
-    free_gpus: int
+    reserved_gpus: Annotated[int, Meta(description="GPUs that live reservations hold on nodes that take work.")]
+    free_gpus: Annotated[int, Meta(description="Whole GPUs that can be given out now.")]
 
 
 class ClusterAnswer(Answer, frozen=True, kw_only=True):

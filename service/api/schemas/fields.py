@@ -39,6 +39,17 @@ NodeName = Annotated[
     str,
     Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,252}}{_END}", description="Host name of a node.", examples=["n1"]),
 ]
+Holder = Annotated[
+    str,
+    Meta(
+        pattern=rf"^[!-~]([ -~]{{0,126}}[!-~])?{_END}",
+        description="Who holds it: a team, a job, a person.",
+        examples=["team-vision"],
+    ),
+]
+MigProfileName = Annotated[
+    str, Meta(pattern=rf"^[0-9]g\.[0-9]{{1,3}}gb{_END}", description="A MIG profile of the GPU.", examples=["1g.10gb"])
+]
 ModuleName = Annotated[
     str, Meta(pattern=rf"^[A-Za-z0-9_][A-Za-z0-9_.]{{0,127}}{_END}", description="Name of a linear layer.", examples=["q_proj"])
 ]
@@ -58,7 +69,15 @@ IdempotencyKey = Annotated[
     str,
     Meta(
         pattern=rf"^[!-~]{{1,128}}{_END}",
-        description="The same key and body give the same job for 24 hours; with another body it is a conflict.",
+        description="The same key and body give the same result for 24 hours; with another body it is a conflict.",
+        examples=["3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"],
+    ),
+]
+ReservationId = Annotated[
+    str,
+    Meta(
+        pattern=rf"^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_END}",
+        description="Id of a reservation.",
         examples=["3f0f2c9e-6a43-4c0e-9a52-1d5f6a2f7a10"],
     ),
 ]

@@ -21,7 +21,6 @@ from service.errors import (
     ReservationEndedError,
     ReservationNotFoundError,
 )
-from service.estimator.errors import InvalidInputError
 from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
 from service.planner.placement_grants import ANYWHERE
 from service.planner.reservation import Share
@@ -150,26 +149,6 @@ def test_what_is_not_free_today(sessions: Sessions, wanted: Share, reason: str) 
     """Indices, slices, host memory and whole pools are held against what others have."""
     with pytest.raises(GpusNotFreeError, match=reason):
         reserve(sessions, wanted)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "field"),
-    [
-        (share(pool="h100"), "gpus[0].pool"),
-        (share("n9"), "gpus[0].node"),
-        (share("n1", 9), "gpus[0].num_gpus"),
-        (share("n4", 8), "gpus[0].num_gpus"),
-        (share("n1", 1, mig_profile="1g.10gb"), "gpus[0].num_gpus"),
-        (share("n1", 1, gpu_indices=(8,)), "gpus[0].gpu_indices"),
-        (share(ANYWHERE, 1, gpu_indices=(0,)), "gpus[0].gpu_indices"),
-    ],
-)
-def test_what_the_cluster_will_never_have(sessions: Sessions, wanted: Share, field: str) -> None:
-    """A place that is not there, or more than it holds when it is empty, is the caller's mistake."""
-    with pytest.raises(InvalidInputError) as refused:
-        reserve(sessions, wanted)
-
-    assert refused.value.field == field
 
 
 def test_named_and_any_node_do_not_share_a_gpu(sessions: Sessions) -> None:

@@ -1,0 +1,190 @@
+"""/v1/clusters/{name}/reservations: GPUs that are promised to one asker at a time, until they end or are released."""
+
+import re
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from litestar import Request, Router, delete, get, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+from msgspec import UnsetType
+
+from service.api.decoding import read_body, read_query
+from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.parts import parts_of
+from service.api.placements import share_answer
+from service.api.questions import fields_under, only_one
+from service.api.responses import json_answer, no_content
+from service.api.schemas.fields import IdempotencyKey, IfMatch, Name, PageQuery, ReservationId, optional
+from service.api.schemas.reservations import ReservationAnswer, ReservationPage, ReservationRequest, ShareRequest
+from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, request_key, timestamp
+from service.errors import ClusterNotFoundError, ReservationNotFoundError
+from service.formats.quantities import parse_bytes
+from service.planner.placement_grants import ANYWHERE
+from service.planner.reservation import Share
+from service.usecases import reservations
+from service.usecases.access import StoredReservation
+from service.usecases.reservations import Wanted
+
+TAG = "reservations"
+PATH = {"name": Name}
+ONE = {"name": Name, "id": ReservationId}
+EXAMPLE = {
+    "holder": "team-vision",
+    "gpus": [{"pool": "a100", "node": "n1", "num_gpus": 4}],
+    "expires_in_s": 3600,
+}
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+AnyRequest = Request[Any, Any, Any]
+
+
+@post(
+    "/",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="createReservation",
+        tag=TAG,
+        summary="Reserve GPUs of a cluster for a time, all of them or none.",
+        description="Of askers at once each is promised what nobody else was. 409 says what is free of what was asked. Until "
+        "it ends, plans count what is reserved as used. Release it once the inventory counts the job itself: both count.",
+        path=PATH,
+        body=ReservationRequest,
+        example=EXAMPLE,
+        headers={"Idempotency-Key": IdempotencyKey},
+        replies={
+            201: Reply(
+                description="Promised, or promised already under this key.",
+                bodies=(ReservationAnswer,),
+                headers={"ETag": ETAG, "Location": LOCATION},
+            )
+        },
+        problems=(*BODY_PROBLEMS, 404, 409, *STORED_PROBLEMS),
+    ),
+)
+def create(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Reserve GPUs."""
+    asked = read_body(request.scope, body, ReservationRequest)
+    cluster = _cluster(request)
+    path = f"/v1/clusters/{cluster}/reservations"
+    key = request_key(request.scope, body, route=f"POST {path}")
+    stored = reservations.reserve(parts_of(request).sessions, cluster, _wanted(asked), idempotency=key)
+    return json_answer(_shape(stored), status=201, headers={"location": f"{path}/{stored.id}", **etag_headers(stored.etag)})
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listReservations",
+        tag=TAG,
+        summary="List the reservations that live, newest first.",
+        path=PATH,
+        query=PageQuery,
+        replies={200: Reply(description="One page.", bodies=(ReservationPage,))},
+        problems=(404, 422, *STORED_PROBLEMS),
+    ),
+)
+def list_all(request: AnyRequest) -> ASGIApp:
+    """List the reservations that live."""
+    query = read_query(request.scope, PageQuery)
+    page = reservations.list_page(parts_of(request).sessions, _cluster(request), page_request(query.limit, query.cursor))
+    return json_answer(ReservationPage(items=[_shape(item) for item in page.items], next_cursor=page.next_cursor))
+
+
+@get(
+    "/{id:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="readReservation",
+        tag=TAG,
+        summary="Show a reservation that lives.",
+        path=ONE,
+        replies={200: Reply(description="The reservation.", bodies=(ReservationAnswer,), headers={"ETag": ETAG})},
+        problems=(404, 422, *STORED_PROBLEMS),
+    ),
+)
+def read(request: AnyRequest) -> ASGIApp:
+    """Show a reservation that lives."""
+    stored = reservations.read(parts_of(request).sessions, _cluster(request), _id(request))
+    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+
+
+@delete(
+    "/{id:str}",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="releaseReservation",
+        tag=TAG,
+        summary="Release a reservation: its GPUs are free at once.",
+        path=ONE,
+        headers={"If-Match": IfMatch},
+        replies={204: Reply(description="Released.")},
+        problems=(404, 422, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def release(request: AnyRequest) -> ASGIApp:
+    """Release a reservation."""
+    if_match = header(request.scope, b"if-match")
+    reservations.release(parts_of(request).sessions, _cluster(request), _id(request), if_match=if_match)
+    return no_content()
+
+
+def _cluster(request: AnyRequest) -> str:
+    name = str(request.path_params["name"])
+    if not is_stored_name(name):
+        message = f"there is no cluster {name!r}"
+        raise ClusterNotFoundError(message)
+    return name
+
+
+def _id(request: AnyRequest) -> UUID:
+    text = str(request.path_params["id"])
+    if not _UUID.fullmatch(text):
+        message = f"there is no reservation {text!r}"
+        raise ReservationNotFoundError(message)
+    return UUID(text)
+
+
+def _wanted(asked: ReservationRequest) -> Wanted:
+    only_one(asked, ("expires_in_s", "expires_at"), "expires_in_s")
+    ((field, value),) = only_one(asked, ("gpus", "placement"), "gpus").items()
+    shares, place = (value, "gpus") if field == "gpus" else (value.nodes, "placement.nodes")
+    seconds = optional(asked.expires_in_s)
+    return Wanted(
+        holder=asked.holder,
+        gpus=tuple(_share(share, f"{place}[{index}]") for index, share in enumerate(shares)),
+        field=place,
+        expires_in=None if seconds is None else timedelta(seconds=seconds),
+        expires_at=optional(asked.expires_at),
+    )
+
+
+def _share(asked: ShareRequest, field: str) -> Share:
+    indices = optional(asked.gpu_indices)
+    with fields_under(field):
+        return Share(
+            pool=asked.pool,
+            node=ANYWHERE if isinstance(asked.node, UnsetType) else asked.node,
+            num_gpus=asked.num_gpus,
+            gpu_indices=None if indices is None else tuple(indices),
+            mig_profile=optional(asked.mig_profile),
+            host_memory_bytes=parse_bytes(asked.host_memory_bytes, field="host_memory_bytes"),
+        )
+
+
+def _shape(stored: StoredReservation) -> ReservationAnswer:
+    return ReservationAnswer(
+        id=str(stored.id),
+        cluster=stored.cluster,
+        holder=stored.holder,
+        num_gpus=sum(share.num_gpus for share in stored.shares if share.mig_profile is None),
+        gpus=[share_answer(share) for share in stored.shares],
+        created_at=timestamp(stored.created_at),
+        expires_at=timestamp(stored.expires_at),
+    )
+
+
+router = Router(path="/v1/clusters/{name:str}/reservations", route_handlers=[create, list_all, read, release])
