@@ -2,8 +2,8 @@
 
 Parameters are views of that buffer, so that nothing is copied out. The root stays gathered after forward; backward begins
 with the last block gathered ahead (``BACKWARD_PRE``), and each block gathers the one before it, in the order in which units
-ended their forward. An adapter that is a unit of its own comes between two blocks (PEFT's ``fsdp_auto_wrap_policy`` makes one
-of every trained layer): then a block gathers one of its adapters ahead, and the next block only when its turn comes.
+ended their forward. Where adapters are units of their own (PEFT's ``fsdp_auto_wrap_policy`` makes one of every trained layer),
+a block gathers one of its adapters ahead, and the first of them gathers the block before: at the end of this one's backward.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class FlatUnits(Units):
         """Start with nothing gathered."""
         super().__init__(tape, how)
         self._ahead: list[Storage] = []
-        self._last = 0
+        self._last = self._following = 0
 
     def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
         """Run a block, and remember what backward would begin with."""
@@ -39,7 +39,18 @@ class FlatUnits(Units):
         if not self.how.reshard:
             return
         weights += self._ahead or self._weights(elements)
-        self._ahead = self._weights(following) if following and not self.how.adapters_apart else []
+        self._following, self._ahead = following, []
+        if not self.how.adapters_apart:
+            self._gather_ahead()
+
+    def _after_backward(self, weights: list[Storage], elements: int, trained: int) -> None:
+        if self.how.reshard and self.how.adapters_apart:
+            self._gather_ahead()
+        super()._after_backward(weights, elements, trained)
+
+    def _gather_ahead(self) -> None:
+        if self._following:
+            self._ahead = self._weights(self._following)
 
     def _buffer(self, _: int) -> Storage:
         return self._gathered(0)

@@ -1,7 +1,9 @@
 """IBM's fms-acceleration benchmarks on A100-80GB: HF Trainer with plugins, one row per configuration.
 
-Packed rows alone: the others have batches of the data's own lengths. Rows with fused adapter kernels have no word; those with
-fused cross entropy alone do. ``nvidia-smi`` is the mean over GPUs of the peak less the first reading.
+Packed rows alone: the others have batches of the data's own lengths. Rows with fused kernels have no word: the plugin that
+brings a fused cross entropy brings fused norms and rotation along (``FastKernelsAccelerationPlugin``). The trainer's
+checkpoints are reentrant, which release 4.48 takes for granted. ``nvidia-smi`` is the mean over GPUs of the peak less the
+first reading.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,8 +30,8 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if not batch["packing"]:
         message = "batches of the data's own lengths"
         raise Untranslatable(message)
-    if kernels["fused_lora"] or kernels["scattermoe"]:
-        message = "fused adapter or expert kernels, for which the contract has no word"
+    if kernels["foak"] or kernels["fused_lora"] or kernels["scattermoe"]:
+        message = "fused norms and rotation, adapters or experts, for which the contract has no word"
         raise Untranslatable(message)
     if row["framework_config"] == "baseline-peft-bnb" and row["parallelism"]["dp_shard"] == 1:
         message = "fp32 norms beside 16-bit tables (TRL's peft_module_casting_to_bf16), for which the contract has no word"
@@ -46,13 +48,14 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "sequence_length": batch["seq_len"],
         "gradient_accumulation_steps": batch["grad_accum"],
         "activation_checkpointing": "full",
+        "reentrant_checkpointing": True,
         "attention": "flash",
-        "loss": "fused_cross_entropy" if kernels["foak"] else "full_logits",
+        "loss": "full_logits",
     }
     if adapts:
         workload["lora"] = _named(row)
     ranks = row["parallelism"]["dp_shard"]
-    layout = {"data_parallel": ranks, "sharding": "fsdp2", "zero_stage": 3} if ranks > 1 else {}
+    layout = {"data_parallel": ranks, "sharding": "fsdp1", "zero_stage": 3} if ranks > 1 else {}
     made = case({**row, "model": _plain(row)}, workload, layout, scores_as="adapters" if adapts else "training", **_model(row))
     if ranks > 1 and not adapts:  # the last reading of FSDP1's trainer is 8 bytes per parameter: gradients are in it
         made["readings"] = [reading for reading in made["readings"] if reading["quantity"] != "memory_allocated_steady"]

@@ -50,7 +50,8 @@ def _documented(row: Mapping[str, Any]) -> dict[str, Any]:
         "sequence_length": batch["seq_len"],
         "gradient_accumulation_steps": batch["grad_accum"],
         "activation_checkpointing": "full",
+        "reentrant_checkpointing": row["checkpointing"] == "full (reentrant)",
         "lora": adapters(row),
     }
-    sharding = "deepspeed" if "DeepSpeed" in parallel["kind"] else "fsdp2"
+    sharding = "deepspeed" if "DeepSpeed" in parallel["kind"] else "fsdp1"
     return case(row, workload, {"data_parallel": parallel["dp"], "sharding": sharding, "zero_stage": 3}, scores_as="adapters")
