@@ -24,8 +24,9 @@ INFERENCE_TENTHS = 12
 _PURE_BYTES = 8
 _LLAMA_FACTORY = {"full, bf16 or fp16": 36, "full, pure_bf16": 16, "LoRA, 16 bit": 4, "QLoRA, 4 bit": 1}
 """Half bytes per parameter: 18x, 8x, 2x and x/2 GB for x billion parameters (hiyouga/LLaMA-Factory, README, hardware)."""
-DENSE, QUADRATIC, CHECKPOINTED = 34, 5, 2
-"""Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when layers are recomputed."""
+DENSE, QUADRATIC, CHECKPOINTED, REPLICATED = 34, 5, 2, 10
+"""Bytes per token and hidden unit, per attention score and head, and per token and hidden unit when layers are recomputed;
+of the 34, 10 are norms and dropouts that tensor parallelism alone does not split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +43,17 @@ def rules_of_thumb(subject: Subject, workload: Workload, layout: Layout, estimat
     """Return the rules that people would use for this workload, beside our answer."""
     match workload:
         case ServeWorkload():
-            return (_inference(subject, workload, estimate),)
+            return (_inference(subject, workload, layout, estimate),)
         case TrainWorkload(method=Method.FULL):
             states = _bytes_per_parameter(subject, workload.precision, layout, estimate)
         case _:
             states = iter((_frozen(subject, workload, estimate),))
-    return (*states, _llama_factory(subject, workload, estimate), *_activations(subject, workload, estimate))
+    spread = _llama_factory(subject, workload, estimate)
+    return (*states, spread, *_activations(subject, workload, layout, estimate))
 
 
-def _inference(subject: Subject, workload: ServeWorkload, estimate: Estimate) -> RuleOfThumb:
-    weights = subject.architecture.weight_bytes(workload.weight_dtype)
+def _inference(subject: Subject, workload: ServeWorkload, layout: Layout, estimate: Estimate) -> RuleOfThumb:
+    weights = subject.architecture.weight_bytes(workload.weight_dtype) // _split(layout)
     why = (
         "a fifth on top of the weights stands for everything else; the cache grows with sequences and tokens, the rule does not"
     )
@@ -69,8 +71,9 @@ def _frozen(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> Ru
 def _llama_factory(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> RuleOfThumb:
     """Return what LLaMA-Factory's table of hardware says in its last column: so many GB for x billion parameters."""
     halves = _LLAMA_FACTORY[_row(workload)]
-    says = subject.architecture.parameter_counts().total * halves // 2
-    why = f"its README's estimate for {_row(workload)}, for the whole job, whatever the batch, the sequence or the vocabulary"
+    says = subject.architecture.parameter_counts().total * halves // 2 // estimate.num_gpus
+    where = "" if estimate.num_gpus == 1 else f", spread over {estimate.num_gpus} GPUs"
+    why = f"its README's estimate for {_row(workload)}{where}, whatever the batch, the sequence or the vocabulary"
     return _against_device("LLaMA-Factory's table", says, why, estimate)
 
 
@@ -85,7 +88,7 @@ def _row(workload: TrainWorkload) -> str:
 
 
 def _bytes_per_parameter(subject: Subject, precision: Precision, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
-    total, shards = subject.architecture.parameter_counts().total, Shards.of(layout)
+    total, shards = ceil_div(subject.architecture.parameter_counts().total, _split(layout)), Shards.of(layout)
     for num_bytes, policy in POLICIES:
         gradients = num_bytes - HALF_BYTES - OPTIMIZER_BYTES
         parts = ((HALF_BYTES, shards.weights), (gradients, shards.gradients), (OPTIMIZER_BYTES, shards.optimizer))
@@ -97,22 +100,33 @@ def _bytes_per_parameter(subject: Subject, precision: Precision, layout: Layout,
         yield _against_device(f"{num_bytes} bytes per parameter", says, why, estimate)
 
 
-def _activations(subject: Subject, workload: TrainWorkload, estimate: Estimate) -> Iterator[RuleOfThumb]:
-    """Yield Korthikanti's formulas against our activations, where the peak has any (arXiv:2205.05198, equations 1 and 4)."""
+def _activations(subject: Subject, workload: TrainWorkload, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
+    """Yield Korthikanti's formulas against our activations, where the peak has any (arXiv:2205.05198, equations 1, 2 and 4).
+
+    A pipeline's first stage holds as many micro-batches as there are stages, if the step has as many.
+    """
     ours = sum(part.bytes for part in estimate.components if part.name == "activations")
     if not ours:
         return
-    spec, tokens = subject.architecture.spec, workload.micro_batch_size * workload.sequence_length
+    spec, ranks = subject.architecture.spec, layout.tensor_parallel
+    tokens = workload.micro_batch_size * workload.sequence_length // layout.context_parallel
+    in_flight = min(layout.pipeline_parallel, workload.gradient_accumulation_steps)
     if workload.activation_checkpointing is Checkpointing.FULL:
         name, per_layer = "2sbh per layer", CHECKPOINTED * tokens * spec.hidden_size
         why = "it counts the kept inputs of the layers and not the layer that is being recomputed"
     else:
         name = "34sbh + 5as²b per layer"
-        scores = QUADRATIC * spec.num_attention_heads * workload.sequence_length * tokens
-        per_layer = DENSE * tokens * spec.hidden_size + scores
+        scores = QUADRATIC * spec.num_attention_heads * workload.sequence_length * tokens // ranks
+        whole = 0 if layout.sequence_parallel or ranks == 1 else REPLICATED
+        per_layer = (whole + (DENSE - whole) // ranks) * tokens * spec.hidden_size + scores
         why = "it counts GPT layers with dropout and stored scores; flash stores no scores, norms in fp32 store more"
-    says = per_layer * subject.architecture.num_hidden_layers
+    says = per_layer * subject.architecture.num_hidden_layers * in_flight // layout.pipeline_parallel
     yield RuleOfThumb(name=name, bytes=says, off_by=_off_by(says, ours), why=f"against our activations at the peak: {why}")
+
+
+def _split(layout: Layout) -> int:
+    """Return over how many ranks the weights of one copy are spread without ZeRO."""
+    return layout.tensor_parallel * layout.pipeline_parallel
 
 
 def _against_device(name: str, num_bytes: int, why: str, estimate: Estimate) -> RuleOfThumb:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.layout import Layout
+from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, Method, Workload
+from service.estimator.workload import Checkpointing, Framework, Method, Workload
 from service.planner.rules_of_thumb import RuleOfThumb, rules_of_thumb
 from service.planner.subject import Subject
 from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
@@ -118,3 +118,15 @@ def test_a_peak_without_activations_has_no_rule_for_them() -> None:
     assert subject.evaluate(LONG, ONE_GPU).peak_instant == "optimizer_step"
 
     assert not [name for name in _rules(subject, LONG) if "per layer" in name]
+
+
+def test_tensor_and_pipeline_ranks_share_the_states() -> None:
+    """A copy of the weights that eight ranks hold together takes an eighth on each (megatron, tensor 4 x pipeline 2)."""
+    subject = a_subject("llama-2-7b")
+    workload = replace(LONG, framework=Framework.MEGATRON, precision=POLICIES["megatron_bf16"], gradient_accumulation_steps=2)
+    split = Layout(tensor_parallel=4, pipeline_parallel=2, sharding=Sharding.MEGATRON)
+
+    rules = _rules(subject, workload, split)
+
+    assert rules["18 bytes per parameter"].bytes == pytest.approx(18 * LLAMA_2_7B / 8, rel=1e-6)
+    assert rules["LLaMA-Factory's table"].bytes == 18 * LLAMA_2_7B // 8
