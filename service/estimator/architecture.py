@@ -63,6 +63,8 @@ class Architecture:
     """Whether layers keep a state for each sequence, which no cache of tokens holds."""
     chunked: bool = False
     """Whether a layer divides its sequence into chunks, so that a recording holds for one length only."""
+    shares_weights: bool = False
+    """Whether layers have weights in common: a block that several layers use, each with more of its own."""
     images: ImageInput | None = None
     """What the model makes of images; None where it takes none."""
     walker: tuple[str, str] | None = None

@@ -30,6 +30,7 @@ from service.estimator.tape.norms import (
     rms_norm_plus_one,
 )
 from service.estimator.tape.products import linear
+from service.estimator.tape.shared import Common
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import Units
 from service.estimator.workload import Attention, Cache, Lora
@@ -64,7 +65,7 @@ class Extent:
         return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
 
     def aligned(self, count: int) -> Size | None:  # noqa: ARG002 - for extents of a known length
-        """Return ``count`` elements per token of a length rounded up to the memory-efficient kernel's 32 rows, if it is known."""
+        """Return ``count`` elements per token of a length rounded up to the memory-efficient kernel's 32 rows, if known."""
         return None
 
     def cached(self, count: int) -> Size:
@@ -131,13 +132,16 @@ class Recording:
         self.decoder_length: int | None = None
         self.units: Units | None = None
         self.images: Images | None = None
+        self.common: Common | None = None
         self._parameters: dict[str, Parameter] = {}
 
     def parameter(self, weight: Weight, scope: str = "") -> Parameter:
         """Return the tape's parameter of a weight; ``scope`` tells blocks of different kinds apart."""
-        name = self.tape.path + scope + weight.name
+        shared = self.common is not None and weight.name in self.common.names
+        name = weight.name if shared else self.tape.path + scope + weight.name
         if name not in self._parameters:
-            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=self.trains(weight))
+            trainable = self.trains(weight)
+            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=trainable, shared=shared)
         return self._parameters[name]
 
     def trains(self, weight: Weight) -> bool:
@@ -260,7 +264,7 @@ class Recording:
         """Return values of different sizes as attention reads them, each through the cache when there is one."""
         if self.cache is None:
             return parts
-        joined = tuple(self._joined(part, _per_token(part.numel)) for part in parts)
+        joined = tuple(self._joined(part, sizes.of_each_token(part.numel)) for part in parts)
         self.tape.free(*parts)
         return joined
 
@@ -293,8 +297,3 @@ class Recording:
         if name not in self._parameters:
             self._parameters[name] = Parameter(name, numel, dtype, trainable=True)
         return self._parameters[name]
-
-
-def _per_token(numel: Size) -> Size:
-    """Return what is as large for every token as ``numel`` is for those that are processed."""
-    return sizes.per_token(numel[1] + numel[3])

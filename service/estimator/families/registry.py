@@ -75,6 +75,7 @@ _FAMILIES = {
     "t5": "t5",
     "vit": "vit",
     "whisper": "whisper",
+    "zamba2": "zamba2",
 }
 """model_type → module of this package; the function in it has the name of the model_type."""
 

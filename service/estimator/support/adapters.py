@@ -36,6 +36,11 @@ def check_adapters(model: Architecture, workload: TrainWorkload) -> None:
 def _check_incompatible(family: str, targets: tuple[str, ...] | None, known: set[str]) -> None:
     """Raise InvalidInputError for targets that PEFT cannot adapt."""
     field = "workload.lora.target_modules"
+    if places := [name for name in targets or () if name.isdigit()]:
+        message = (
+            f"target_modules names {places[0]!r}, the place of many modules in their lists; name layers, or say all-linear"
+        )
+        raise InvalidInputError(message, field=field)
     if family in _MAMBAS and (targets is None or "out_proj" in targets):
         possible = ", ".join(sorted(known - {"out_proj"}))
         message = f"PEFT adapts no out_proj of {family}, which all-linear names as well; use a list of {possible}"

@@ -12,6 +12,7 @@ from service.estimator.support.encoding import check_encoding
 from service.estimator.support.images import check_images
 from service.estimator.support.layouts import check_layout
 from service.estimator.support.model_limits import check_attention, check_sequence
+from service.estimator.support.sharing import check_shared_codes
 from service.estimator.support.words import only
 from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
 
@@ -45,6 +46,7 @@ def _check_quantization(model: Architecture, workload: ServeWorkload) -> None:
     """Raise for formats whose products have no term on transformers."""
     only(workload.quantization, "workload.quantization", tuple(word for word in Quantization if word in WEIGHTS))
     scheme = scheme_of(workload.quantization, model)
+    check_shared_codes(model, quantised=scheme is not None, field="workload.quantization")
     if scheme is not None and scheme.packing not in TRAINABLE and scheme.packing is not Packing.MXFP4:
         field = "workload.quantization" if workload.quantization is not Quantization.NONE else "model.quantization_config"
         raise NotModelledError(f"products with {scheme.packing.value} weights", field=field, modelled=[*TRAINABLE])

@@ -12,6 +12,7 @@ from service.estimator.support.layouts import check_training_layout
 from service.estimator.support.lengths import check_lengths
 from service.estimator.support.model_limits import check_attention, check_sequence
 from service.estimator.support.offloads import check_offload
+from service.estimator.support.sharing import check_shared_training
 from service.estimator.support.step_options import check_step_options
 from service.estimator.support.words import only
 from service.estimator.workload import Framework, Method, TrainWorkload
@@ -42,6 +43,7 @@ def check_training(model: Architecture, workload: TrainWorkload, layout: Layout,
     check_lengths(model, workload)
     check_images(model, workload)
     check_scalars(model, layout)
+    check_shared_training(model, workload, layout)
     check_attention(model, workload.attention)
     _check_precision(workload, layout)
     check_training_layout(model, workload, layout)

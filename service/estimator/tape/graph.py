@@ -134,8 +134,8 @@ class Tape:
             output.node = self.append(Node(saved, backward, plain=plain))
             output.requires_grad = True
         for value in inputs:
-            if differentiable and value.parameter is not None and value.requires_grad and self.mode is not Mode.DISCARDING:
-                value.parameter.pending += 1
+            if differentiable and value.parameter is not None and value.requires_grad:
+                value.parameter.pending += self.mode is not (Mode.RECOMPUTING if value.parameter.shared else Mode.DISCARDING)
         return output
 
     def append(self, node: Node) -> Node:
@@ -156,25 +156,25 @@ class Tape:
         if target.parameter is not None:
             self._send_to_parameter(target.parameter, grad, is_view=is_view)
         elif target.node is not None:
-            target.node.grad, target.node.grad_is_view = self._accumulate(
-                target.node.grad, grad, old_is_view=target.node.grad_is_view, new_is_view=is_view
-            )
+            size, views = bytes_of(target.numel, target.dtype), (target.node.grad_is_view, is_view)
+            target.node.grad, target.node.grad_is_view = self._accumulate(target.node.grad, grad, size, views)
         else:
             self.release(grad)
 
-    def _accumulate(self, old: Storage | None, new: Storage, *, old_is_view: bool, new_is_view: bool) -> tuple[Storage, bool]:
+    def _accumulate(self, old: Storage | None, new: Storage, size: Size, views: tuple[bool, bool]) -> tuple[Storage, bool]:
         if old is None:
-            return new, new_is_view
-        if old.references == 1 and not old_is_view:
+            return new, views[1]
+        if old.references == 1 and not views[0]:
             self.release(new)
             return old, False
-        result = self.allocate(Category.TEMPORARIES, old.size)
+        result = self.allocate(Category.TEMPORARIES, size)
         self.release(old, new)
         return result, False
 
     def _send_to_parameter(self, parameter: Parameter, grad: Storage, *, is_view: bool) -> None:
         parameter.pending -= 1
-        grad, is_view = self._accumulate(parameter.held, grad, old_is_view=parameter.held_is_view, new_is_view=is_view)
+        size, views = sizes.constant(parameter.numel * parameter.dtype.bytes_per_element), (parameter.held_is_view, is_view)
+        grad, is_view = self._accumulate(parameter.held, grad, size, views)
         parameter.held, parameter.held_is_view = grad, is_view
         if parameter.pending > 0:
             return

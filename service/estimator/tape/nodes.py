@@ -11,12 +11,19 @@ Backward = Callable[[Storage], object]
 
 
 class Parameter:
-    """A weight tensor: ``numel`` elements in ``dtype``; its bytes are states, not part of the tape."""
+    """A weight tensor: ``numel`` elements in ``dtype``; its bytes are states, not part of the tape.
 
-    __slots__ = ("dtype", "held", "held_is_view", "name", "numel", "pending", "trainable")
+    One that layers have in common is ``shared``: its gradient is whole when the backward of the first of them has been through,
+    so that its uses are counted in the first forward, which makes the graph, and not in a recomputation. Autocast's
+    ``casting`` is one operation for all of them.
+    """
 
-    def __init__(self, name: str, numel: int, dtype: DType, *, trainable: bool) -> None:
+    __slots__ = ("casting", "dtype", "held", "held_is_view", "name", "numel", "pending", "shared", "trainable")
+
+    def __init__(self, name: str, numel: int, dtype: DType, *, trainable: bool, shared: bool = False) -> None:
         """Start without gradients under way."""
+        self.shared = shared
+        self.casting: Node | None = None
         self.name = name
         self.numel = numel
         self.dtype = dtype

@@ -6,6 +6,7 @@ from service.estimator.tape.elementwise import cast
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Node, Parameter, Value, value_of
+from service.estimator.tape.shared import cast_once
 from service.estimator.tape.sizes import Size
 
 
@@ -20,7 +21,10 @@ def autocast_weight(tape: Tape, parameter: Parameter) -> Value:
         return value_of(parameter)
     if parameter.name in tape.copies:
         return tape.alias(tape.copies[parameter.name][0])
-    copy = cast(tape, value_of(parameter), tape.autocast, category=Category.GATHERED_WEIGHTS)
+    if parameter.shared:
+        copy = cast_once(tape, parameter, tape.autocast)
+    else:
+        copy = cast(tape, value_of(parameter), tape.autocast, category=Category.GATHERED_WEIGHTS)
     if parameter.trainable:
         tape.copies[parameter.name] = (tape.alias(copy), tape.times)
     return copy

@@ -5,7 +5,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import cast, promoted
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of
+from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
 from service.estimator.tape.products import autocast_input, autocast_weight
 from service.estimator.tape.sizes import Size
 
@@ -14,9 +14,12 @@ FULL_GRADIENTS = 3
 
 
 def convolution(tape: Tape, x: Value, weight: Parameter, bias: Parameter | None, out: Size) -> Value:
-    """Return a convolution per channel, padded on both sides to ``out`` elements: it keeps its input."""
+    """Return a convolution per channel, padded on both sides to ``out`` elements: it keeps its input.
+
+    Its weight is a view of the parameter, of which autocast's cache keeps no copy (ATen's autocast_mode.cpp).
+    """
     source = cast(tape, x, weight.dtype)
-    read, table = autocast_input(tape, source), autocast_weight(tape, weight)
+    read, table = autocast_input(tape, source), autocast_input(tape, value_of(weight))
     extra = [autocast_weight(tape, bias)] if bias is not None else []
     inputs = [read, table, *extra]
 
