@@ -65,7 +65,7 @@ def remedy_answer(remedy: Remedy) -> RemedyAnswer:
 
 def require_exact(estimate: Estimate) -> None:
     """Refuse an answer whose bytes no JSON client could read exactly; no GPU has them either."""
-    largest = max(estimate.device_interval.high, *(part.bytes for part in estimate.components))
+    largest = max((estimate.device_interval.high, *(part.bytes for part in estimate.components)))
     if largest >= MAX_EXACT_BYTES:
         message = f"this needs {largest:.3g} bytes per GPU, more than 2^53, which is as far as exact answers go; ask for less"
         raise InvalidRequestError(message)

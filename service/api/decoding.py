@@ -33,14 +33,25 @@ def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
 
 def read_body(scope: Scope, body: bytes, kind: type[T]) -> T:
     """Decode a JSON body into ``kind``; no number is a string, no float an integer, no name unknown."""
-    _require_json(scope)
+    require_json(scope)
+    return read_json(body, kind)
+
+
+def read_json(body: bytes, kind: type[T]) -> T:
+    """Decode JSON into ``kind``, free-form objects in it looked into as well."""
+    value = read_envelope(body, kind)
+    check_free_values(body)
+    return value
+
+
+def read_envelope(body: bytes, kind: type[T]) -> T:
+    """Decode JSON into ``kind``, whose raw parts are to be checked one by one."""
     try:
         value: T = _decoder(kind).decode(body)
     except msgspec.ValidationError as error:
         raise explain(error, kind, _plain(body)) from error
     except _NOT_JSON as error:
         raise _malformed(error) from error
-    _check_free_values(body)
     return value
 
 
@@ -84,7 +95,8 @@ def _literal(text: str) -> object:
     return _LITERALS.get(text, text)
 
 
-def _require_json(scope: Scope) -> None:
+def require_json(scope: Scope) -> None:
+    """Refuse a body that is not declared as JSON."""
     declared = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     if declared == b"application/json":
         return
@@ -116,7 +128,7 @@ def _plain(body: bytes) -> object:
         raise _malformed(error) from error
 
 
-def _check_free_values(body: bytes) -> None:
+def check_free_values(body: bytes) -> None:
     """Look into free-form objects (a config.json), whose values no schema bounds; ordinary bodies are not walked."""
     deep = body.count(b"{") + body.count(b"[") > MAX_DEPTH
     if deep or _NUL in body or _LONG_NUMBER.search(body):

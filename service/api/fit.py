@@ -9,6 +9,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.api.answers import fit_answer
+from service.api.batch import fit_batch
 from service.api.decoding import read_body
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
@@ -65,4 +66,4 @@ async def _model(parts: Parts, reference: ModelReference) -> ResolvedModel:
     return resolve_model(parts.specs, reference)
 
 
-router = Router(path="/v1/fit", route_handlers=[fit])
+router = Router(path="/v1/fit", route_handlers=[fit, fit_batch])

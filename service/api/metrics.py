@@ -47,12 +47,12 @@ class Metrics:
         found[0].inc()
         found[1].observe(seconds)
 
-    def count_fit(self, verdict: str) -> None:
-        """Count one answered fit question."""
+    def count_fit(self, verdict: str, number: int = 1) -> None:
+        """Count answered fit questions."""
         child = self._verdicts.get(verdict)
         if child is None:
             child = self._verdicts[verdict] = self._fits.labels(verdict)
-        child.inc()
+        child.inc(number)
 
     def render(self) -> bytes:
         """Return everything in Prometheus' text format."""

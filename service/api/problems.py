@@ -29,58 +29,76 @@ AnyRequest = Request[Any, Any, Any]
 log = logger(__name__)
 
 
-def on_service_error(request: AnyRequest, error: ServiceError) -> Response[bytes]:
-    """Answer an expected refusal of ours."""
-    extra = dict(error.extra)
-    errors = tuple(msgspec.convert(extra.pop("errors", ()), tuple[FieldError, ...]))
-    problem = _problem(request, (error.type, error.title), status=error.status, detail=error.detail, errors=errors)
-    headers = {"retry-after": "1"} if error.status == 503 else {}  # noqa: PLR2004  # Service Unavailable
-    return _answer(problem, extra=extra, headers=headers)
+def refusal_of(error: ServiceError | EstimatorError, *, instance: str) -> dict[str, object]:
+    """Return the problem document of an expected refusal; ``instance`` says of what."""
+    if isinstance(error, ServiceError):
+        extra = dict(error.extra)
+        errors = tuple(msgspec.convert(extra.pop("errors", ()), tuple[FieldError, ...]))
+        kind, status, detail = (error.type, error.title), error.status, error.detail
+    else:
+        extra = _facts(error)
+        errors = (FieldError(field=error.field, message=error.message),) if error.field else ()
+        kind = next(ESTIMATOR_TYPES[base] for base in type(error).__mro__ if base in ESTIMATOR_TYPES)
+        status, detail = UNPROCESSABLE, error.message
+    return _document(_problem(instance, kind, status=status, detail=detail, errors=errors)) | extra
 
 
-def on_estimator_error(request: AnyRequest, error: EstimatorError) -> Response[bytes]:
-    """Answer a refusal of the estimator: always about what the body says."""
-    kind = next(ESTIMATOR_TYPES[base] for base in type(error).__mro__ if base in ESTIMATOR_TYPES)
-    errors = (FieldError(field=error.field, message=error.message),) if error.field else ()
-    problem = _problem(request, kind, status=UNPROCESSABLE, detail=error.message, errors=errors)
-    return _answer(problem, extra=_facts(error))
+def fault_of(error: Exception, *, instance: str, method: str, request_id: str) -> dict[str, object]:
+    """Return the problem document of a fault of ours: the log has the reason, the client has the request's id."""
+    log.error("request.failed", method=method, path=instance, request_id=request_id, exc_info=error)
+    detail = f"this is a fault of the service, not of the request; its log says more under request {request_id}"
+    return _document(_problem(instance, ("internal-error", "Internal error"), status=500, detail=detail))
+
+
+def request_id_of(request: AnyRequest) -> str:
+    """Return what the log calls a request."""
+    return str(request.scope.get("state", {}).get("request_id", "unknown"))
+
+
+def on_refusal(request: AnyRequest, error: ServiceError | EstimatorError) -> Response[bytes]:
+    """Answer an expected refusal: of ours, or of the estimator, which is always about what the body says."""
+    document = refusal_of(error, instance=request.scope["path"])
+    headers = {"retry-after": "1"} if document["status"] == 503 else {}  # noqa: PLR2004  # Service Unavailable
+    return _answer(document, headers=headers)
 
 
 def on_not_found(request: AnyRequest, _error: NotFoundException) -> Response[bytes]:
     """Answer for a path that no resource has."""
     detail = f"nothing lives at {request.url.path}; /docs lists every path"
-    return _answer(_problem(request, ("not-found", "Not found"), status=404, detail=detail))
+    return _answer(_document(_problem(request.scope["path"], ("not-found", "Not found"), status=404, detail=detail)))
 
 
 def on_method_not_allowed(request: AnyRequest, _error: MethodNotAllowedException) -> Response[bytes]:
     """Answer for a method that this path does not have, and name those that it has."""
     allowed = ", ".join(allowed_methods(request.app, request.scope["path"]))
     detail = f"{request.method} is not allowed here; allowed: {allowed}"
-    problem = _problem(request, ("method-not-allowed", "Method not allowed"), status=405, detail=detail)
-    return _answer(problem, headers={"allow": allowed})
+    problem = _problem(request.scope["path"], ("method-not-allowed", "Method not allowed"), status=405, detail=detail)
+    return _answer(_document(problem), headers={"allow": allowed})
 
 
 def on_http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """Answer what the framework refused before we saw it."""
     if error.status_code == TOO_LARGE:
-        return on_service_error(request, BodyTooLargeError("the body is larger than 1,000,000 bytes"))
+        most = request.route_handler.resolve_request_max_body_size()
+        return on_refusal(request, BodyTooLargeError(f"the body is larger than {most:,} bytes"))
     kind = (f"http-{error.status_code}", "The request could not be served")
-    return _answer(_problem(request, kind, status=error.status_code, detail=error.detail), headers=error.headers or {})
+    problem = _problem(request.scope["path"], kind, status=error.status_code, detail=error.detail)
+    return _answer(_document(problem), headers=error.headers or {})
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """Answer a fault of ours: the log has the reason, the client has the request's id."""
-    request_id = request.scope.get("state", {}).get("request_id", "unknown")
-    log.error("request.failed", method=request.method, path=request.url.path, request_id=request_id, exc_info=error)
-    detail = f"this is a fault of the service, not of the request; its log says more under request {request_id}"
-    return _answer(_problem(request, ("internal-error", "Internal error"), status=500, detail=detail))
+    """Answer a fault of ours."""
+    path = request.scope["path"]
+    return _answer(fault_of(error, instance=path, method=request.method, request_id=request_id_of(request)))
 
 
-def _problem(
-    request: AnyRequest, kind: tuple[str, str], *, status: int, detail: str, errors: tuple[FieldError, ...] = ()
-) -> Problem:
+def _problem(instance: str, kind: tuple[str, str], *, status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Problem:
     slug, title = kind
-    return Problem(type=slug, title=title, status=status, detail=detail, instance=request.scope["path"], errors=errors)
+    return Problem(type=slug, title=title, status=status, detail=detail, instance=instance, errors=errors)
+
+
+def _document(problem: Problem) -> dict[str, object]:
+    return dict(msgspec.to_builtins(problem))
 
 
 def _facts(error: EstimatorError) -> dict[str, object]:
@@ -93,18 +111,15 @@ def _facts(error: EstimatorError) -> dict[str, object]:
             return {}
 
 
-def _answer(
-    problem: Problem, *, extra: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None
-) -> Response[bytes]:
-    document = {**msgspec.to_builtins(problem), **(extra or {})}
+def _answer(document: Mapping[str, Any], *, headers: Mapping[str, str] | None = None) -> Response[bytes]:
     return Response(
-        msgspec.json.encode(document), status_code=problem.status, media_type=MEDIA_TYPE, headers=dict(headers or {})
+        msgspec.json.encode(document), status_code=document["status"], media_type=MEDIA_TYPE, headers=dict(headers or {})
     )
 
 
 HANDLERS: ExceptionHandlersMap = {
-    ServiceError: on_service_error,
-    EstimatorError: on_estimator_error,
+    ServiceError: on_refusal,
+    EstimatorError: on_refusal,
     NotFoundException: on_not_found,
     MethodNotAllowedException: on_method_not_allowed,
     HTTPException: on_http_error,
