@@ -21,6 +21,7 @@ DESCRIPTION = (
 TAGS = {
     "fit": "Does it fit, and why.",
     "how-many": "How many GPUs.",
+    "plans": "The best GPUs and the layout on them.",
     "ceilings": "How large a batch, a sequence, a load, an adapter or a model may be.",
     "models": "Stored models and the catalogue.",
     "gpus": "The GPU catalogue.",

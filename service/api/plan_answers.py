@@ -6,8 +6,8 @@ from service.api.answers import remedy_answer, require_exact
 from service.api.schemas.how_many import CandidateAnswer, FamilyAnswer, HowManyAnswer, RejectedAnswer, SearchedAnswer
 from service.api.words import gpu_words, layout_words, workload_words
 from service.estimator.device import Device
-from service.planner.how_many import Plan
-from service.planner.search import Candidate, Rejected
+from service.planner.candidates import Candidate, Rejected
+from service.planner.plans import Plan
 
 
 def how_many_answer(
@@ -29,12 +29,15 @@ def _answer(device: Device, plan: Plan, assumptions: tuple[str, ...], elapsed_s:
         num_gpus=plan.num_gpus,
         gpu=gpu_words(device),
         candidates=[_candidate(device, candidate) for candidate in plan.candidates],
-        rejected=[_rejected(device, rejected) for rejected in plan.rejected],
+        rejected=[rejected_answer(device, rejected) for rejected in plan.rejected],
         searched=SearchedAnswer(
-            layouts=plan.searched.layouts, pruned=dict(plan.searched.pruned), elapsed_ms=round(elapsed_s * 1000, 3)
+            layouts=plan.searched.layouts,
+            estimated=plan.searched.estimated,
+            pruned=dict(plan.searched.pruned),
+            elapsed_ms=round(elapsed_s * 1000, 3),
         ),
         reason=plan.reason,
-        closest=None if plan.closest is None else _rejected(device, plan.closest),
+        closest=None if plan.closest is None else rejected_answer(device, plan.closest),
         smallest_change=None if plan.smallest_change is None else remedy_answer(plan.smallest_change),
         assumptions=list(assumptions),
     )
@@ -58,7 +61,8 @@ def _candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
     )
 
 
-def _rejected(device: Device, rejected: Rejected) -> RejectedAnswer:
+def rejected_answer(device: Device, rejected: Rejected) -> RejectedAnswer:
+    """Return in the words of the contract why a number of GPUs is too small."""
     require_exact(rejected.nearest.estimate)
     return RejectedAnswer(
         num_gpus=rejected.num_gpus,

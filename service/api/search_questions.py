@@ -1,5 +1,7 @@
 """From a decoded request to a question that the search can answer; apart, because a fit needs none of the search."""
 
+from dataclasses import dataclass, replace
+
 from msgspec import Struct, UnsetType
 
 from service.api.questions import ResolvedModel, read_device
@@ -7,32 +9,74 @@ from service.api.reading import read_layout, read_workload
 from service.api.schemas.fields import given, optional
 from service.api.schemas.fit import GpuReference
 from service.api.schemas.how_many import Constraints, HowManyRequest
+from service.api.schemas.plans import PlanRequest
 from service.catalog.gpus import entries_named
 from service.estimator.device import Device
-from service.planner.space import DEFAULT_MAX_GPUS, Limits, Question, searched
+from service.estimator.errors import InvalidInputError
+from service.estimator.layout import Layout
+from service.planner.layouts import varied_words
+from service.planner.space import DEFAULT_MAX_GPUS, TIMES, Limits, Question
 from service.usecases.how_many import HowManyQuestion
+
+_LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", *TIMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a request lets a search vary; ``assumptions`` are the defaults that it does not."""
+
+    question: Question
+    assumptions: tuple[str, ...]
 
 
 def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuestion:
     """Return the question of a how-many request: what it says is kept to the letter, what it leaves open is searched."""
-    workload, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(request.layout)
-    fixed = words_said(request.workload) | words_said(request.layout)
-    constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
-    limits = Limits(
-        max_gpus=given(constraints.max_gpus, DEFAULT_MAX_GPUS),
-        confidence=request.confidence,
-        global_batch_size=optional(constraints.global_batch_size),
-    )
-    question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
-    varied = searched(question)
-    defaults = (*workload_defaults, *layout_defaults)
+    asked = read_asked(request)
     return HowManyQuestion(
         architecture=model.architecture,
-        question=question,
+        question=asked.question,
         devices=read_devices(request.gpu),
-        assumptions=tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied),
+        assumptions=asked.assumptions,
     )
+
+
+def read_asked(request: HowManyRequest | PlanRequest) -> Asked:
+    """Return what a search is asked."""
+    workload, workload_defaults = read_workload(request.workload)
+    layout, layout_defaults = read_layout(request.layout)
+    constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
+    fixed = words_said(request.workload) | words_said(request.layout)
+    question = Question(
+        workload=workload,
+        layout=_in_nodes(layout, constraints, said="gpus_per_node" in fixed),
+        fixed=fixed,
+        limits=_limits(constraints, request.confidence),
+        frameworks=None if isinstance(constraints.frameworks, UnsetType) else frozenset(constraints.frameworks),
+        allow=frozenset(given(constraints.allow, [])),
+    )
+    varied = varied_words(question)
+    if not isinstance(constraints.gpus_per_node, UnsetType):
+        varied |= {"gpus_per_node"}
+    defaults = (*workload_defaults, *layout_defaults)
+    lines = tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied)
+    return Asked(question=question, assumptions=lines)
+
+
+def _limits(constraints: Constraints, confidence: float | None) -> Limits:
+    said = {name: optional(getattr(constraints, name)) for name in _LIMITS}
+    return Limits(max_gpus=given(constraints.max_gpus, DEFAULT_MAX_GPUS), confidence=confidence, **said)
+
+
+def _in_nodes(layout: Layout, constraints: Constraints, *, said: bool) -> Layout:
+    """Return the layout on nodes of the size that the constraints say."""
+    if isinstance(constraints.gpus_per_node, UnsetType):
+        return layout
+    if said and layout.gpus_per_node != constraints.gpus_per_node:
+        message = (
+            f"layout.gpus_per_node is {layout.gpus_per_node}, constraints.gpus_per_node {constraints.gpus_per_node}; say one"
+        )
+        raise InvalidInputError(message, field="constraints.gpus_per_node")
+    return replace(layout, gpus_per_node=constraints.gpus_per_node)
 
 
 def read_devices(reference: GpuReference) -> tuple[Device, ...]:

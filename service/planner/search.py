@@ -1,197 +1,233 @@
-"""Tries configurations of one number of GPUs: bounds first, the whole walk for what survives them."""
+"""Tries configurations of one number of GPUs: bounds first, numbers for what survives, the whole walk for what is shown."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from service.estimator.errors import EstimatorError
-from service.estimator.layout import Layout
-from service.estimator.result import Component, Estimate
-from service.estimator.states import train_states, trained_parameters
-from service.estimator.units import format_bytes
-from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.result import Estimate
+from service.estimator.workload import TrainWorkload
+from service.planner.bounds import states_of
+from service.planner.candidates import Candidate, Rejected, rejected
+from service.planner.clock import Clock, too_slow
+from service.planner.layouts import Batch, Slot, Space
 from service.planner.moves import Config
-from service.planner.pace import seconds_per_token
-from service.planner.space import LEVEL, Question, configs, larger_batches
 from service.planner.subject import Subject
-from service.planner.verdict import Judgement, judge, missing_bytes
+from service.planner.verdict import judge, missing_bytes
+
+MAX_REPLAYED = 2
+"""Configurations of one number of GPUs that are replayed although their numbers do not suffice: a replay may reserve less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A complete configuration: fed back into a fit it gives the same bytes.
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What came of one batch of a slot; no estimate where it was refused."""
 
-    ``missing_bytes`` is what it lacks for the confidence that was asked (with one, at the upper end of the interval), 0 when
-    it is enough.
-    """
-
-    num_gpus: int
-    workload: Workload
-    layout: Layout
-    estimate: Estimate
-    judgement: Judgement
+    batch: Batch
+    estimate: Estimate | None
     missing_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """A number of GPUs that is too small: the configuration that came nearest, in words and numbers.
-
-    ``deficit_bytes`` is missing at the point, 0 when it is only tight; ``missing_bytes`` for the confidence that was asked.
-    """
-
-    num_gpus: int
-    reason: str
-    instant: str
-    component: str
-    deficit_bytes: int
-    missing_bytes: int
-    nearest: Candidate
 
 
 class Search:
-    """The configurations of one question, each estimated at most once."""
+    """The configurations of one question on one kind of GPU, each estimated at most once."""
 
-    def __init__(self, subject: Subject, question: Question) -> None:
+    def __init__(self, subject: Subject, space: Space) -> None:
         """Estimate nothing before it is asked."""
-        self.subject, self.question = subject, question
-        self.num_estimated = 0
+        self.subject, self.space, self.question = subject, space, space.question
+        self.num_considered = self.num_estimated = 0
         self.pruned: Counter[str] = Counter()
         self.refusal: EstimatorError | None = None
-        self._tried: dict[int, tuple[Candidate, ...]] = {}
+        self.clock = Clock(subject, space)
+        self._states = states_of(subject.architecture, self.question.workload)
+        self._tried: dict[Slot, list[_Tried]] = {}
+        self._confident = self.question.limits.confidence is not None
+        self._bounded: dict[int, tuple[Slot, ...]] = {}
 
-    def tried(self, num_gpus: int) -> tuple[Candidate, ...]:
-        """Return what was estimated for so many GPUs: all that the bounds let through, or the one that came nearest to them."""
-        if num_gpus not in self._tried:
-            self._tried[num_gpus] = tuple(self._estimated(self._bounded(configs(self.question, num_gpus))))
-        return self._tried[num_gpus]
+    def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
+        """Return the slots whose states alone leave room, those that need least first."""
+        found = self._bounded.get(num_gpus)
+        if found is None:
+            usable = self.subject.device.usable_bytes
+            slots, kept = self.space.slots(num_gpus), []
+            for slot in slots:
+                layouts = len(self.space.batches(slot))
+                self.num_considered += layouts
+                needs = self._states.of_one(slot)
+                if needs <= usable:
+                    kept.append((needs, slot))
+                else:
+                    self.pruned["states_alone"] += layouts
+            kept.sort(key=lambda pair: pair[0])
+            found = self._bounded[num_gpus] = tuple(slot for _, slot in kept)
+        return found
 
     def suffices(self, num_gpus: int) -> bool:
         """Whether some configuration of so many GPUs is enough."""
-        return any(not candidate.missing_bytes for candidate in self.tried(num_gpus))
+        if any(self._smallest_fits(slot) for slot in self.bounded(num_gpus)):
+            return True
+        return next(self._replayed_fits(num_gpus), None) is not None
+
+    def best(self, num_gpus: int, *, faster_than: float | None = None) -> Iterator[Candidate]:
+        """Yield what is enough on so many GPUs as it is shown, the fastest first; each way and recomputation once."""
+        seen: set[object] = set()
+        able = [slot for slot in self.bounded(num_gpus) if self._can_fit(slot)]
+        for seconds, slot, batch in self.clock.by_time(able):
+            if faster_than is not None and seconds >= faster_than:
+                return
+            kind = (slot.way.name, slot.layout.zero_stage, slot.offload, batch.recomputed)
+            if kind in seen or not self._fits(slot, batch):
+                continue
+            found = self.answered(slot, batch, seconds)
+            if found is not None and not found.missing_bytes and self.clock.is_in_time(found.workload, found.throughput):
+                seen.add(kind)
+                yield found
+        if not seen:
+            yield from self._replayed_fits(num_gpus)
 
     def rejection(self, num_gpus: int) -> Rejected | None:
         """Return why so many GPUs are too few; nothing when no configuration of them can run."""
-        nearest = min(self.tried(num_gpus), key=lambda candidate: candidate.missing_bytes, default=None)
-        return None if nearest is None else _rejected(nearest, self.subject.device.usable_bytes)
+        slots = self.bounded(num_gpus) or tuple(sorted(self.space.slots(num_gpus), key=self._states.of_one))
+        nearest: tuple[int, Slot, Batch] | None = None
+        for slot in slots:
+            tried = self._least(slot)
+            if tried.estimate is not None and (nearest is None or tried.missing_bytes < nearest[0]):
+                nearest = (tried.missing_bytes, slot, tried.batch)
+            if nearest is not None and not self._bounded[num_gpus]:
+                break  # the one with the smallest states stands for all
+        if nearest is None:
+            return None
+        _, slot, batch = nearest
+        workload, layout = self.space.config(slot, batch)
+        found = self._candidate((workload, layout), self.subject.evaluate(workload, layout), 0.0)
+        if not found.missing_bytes:  # its numbers suffice, so that it takes too long, or a replay reserves more
+            found = self.answered(slot, batch, 0.0) or found
+        slow = None if found.missing_bytes else too_slow(self.question.limits, self.clock.fastest(self._fitting(num_gpus)))
+        return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
 
-    def ranked(self, num_gpus: int) -> tuple[Candidate, ...]:
-        """Return what is enough on so many GPUs, the fastest first, of equally fast ones that which changes least.
+    def answered(self, slot: Slot, batch: Batch, seconds: float) -> Candidate | None:
+        """Return a candidate as it is shown: with all that is known of it; None where it is refused after all."""
+        workload, layout = self.space.config(slot, batch)
+        try:
+            estimate = self.subject.answer(workload, layout)
+        except EstimatorError as refusal:
+            self.refusal = self.refusal or refusal
+            return None
+        throughput = self.subject.throughput(workload, layout, estimate)
+        found = self._candidate((workload, layout), estimate, seconds)
+        return replace(found, throughput=throughput)
 
-        Of each sharding and checkpointing only the best micro batch is kept.
-        """
-        enough = [candidate for candidate in self.tried(num_gpus) if not candidate.missing_bytes]
-        for smallest in tuple(enough):
-            for config in larger_batches(self.question, (smallest.workload, smallest.layout)):
-                grown = tuple(self._estimated([config]))
-                if not grown or grown[0].missing_bytes:
-                    break
-                enough += grown
-        best: dict[object, Candidate] = {}
-        for candidate in sorted(enough, key=self._cost):
-            best.setdefault(_kind(candidate), candidate)
-        return tuple(best.values())
-
-    def answered(self, candidate: Candidate) -> Candidate:
-        """Return a candidate as it is shown: with all that is known of it."""
-        estimate = self.subject.answer(candidate.workload, candidate.layout)
-        return replace(
-            candidate,
+    def _candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
+        return Candidate(
+            num_gpus=estimate.num_gpus,
+            workload=config[0],
+            layout=config[1],
             estimate=estimate,
             judgement=judge(estimate, self.subject.device),
-            missing_bytes=self._missing_bytes(estimate),
+            missing_bytes=self._missing(estimate),
+            seconds_per_token=seconds,
         )
 
-    def _bounded(self, found: Iterable[Config]) -> list[Config]:
-        """Drop configurations whose states alone are too large; when all are, keep the smallest to say by how much."""
-        sized = [(_resident_bytes(self.subject, config), config) for config in found]
-        kept = [config for num_bytes, config in sized if num_bytes <= self.subject.device.usable_bytes]
-        if sized and not kept:
-            kept = [min(sized, key=lambda pair: (pair[0], not _recomputes(pair[1][0])))[1]]
-        self.pruned["states_alone"] += len(sized) - len(kept)
-        return kept
+    def _fitting(self, num_gpus: int) -> list[tuple[Slot, Batch]]:
+        return [
+            (slot, batch)
+            for slot in self.bounded(num_gpus)
+            if self._smallest_fits(slot)
+            for batch in self.space.batches(slot)
+            if self._fits(slot, batch)
+        ]
 
-    def _estimated(self, found: Iterable[Config]) -> Iterable[Candidate]:
-        for workload, layout in found:
-            self.num_estimated += 1
-            try:
-                estimate = self.subject.evaluate(workload, layout)
-            except EstimatorError as refusal:
-                self.refusal = self.refusal or refusal
-                self.pruned["cannot_run"] += 1
-                continue
-            yield Candidate(
-                num_gpus=layout.num_gpus,
-                workload=workload,
-                layout=layout,
-                estimate=estimate,
-                judgement=judge(estimate, self.subject.device),
-                missing_bytes=self._missing_bytes(estimate),
-            )
+    def _smallest_fits(self, slot: Slot) -> bool:
+        """Whether some batch of a slot fits; a question with limits of time asks for one that is in time as well."""
+        limited = self.clock.is_limited
+        return any(
+            self._fits(slot, batch) and (not limited or self._in_time(slot, batch)) for batch in self.space.batches(slot)
+        )
 
-    def _missing_bytes(self, estimate: Estimate) -> int:
-        return missing_bytes(estimate, self.subject.device, confident=self.question.limits.confidence is not None)
+    def _can_fit(self, slot: Slot) -> bool:
+        """Whether the batches that need least fit: nothing else can, where they do not."""
+        batches = self.space.batches(slot)
+        least = [batch for batch in batches if not any(batch is not other and batch.dominates(other) for other in batches)]
+        return any(self._fits(slot, batch) for batch in least)
 
-    def _cost(self, candidate: Candidate) -> tuple[float, bool, int, int]:
-        workload, layout = candidate.workload, candidate.layout
-        if isinstance(workload, ServeWorkload):
-            return 0.0, False, 0, 0
-        seconds = seconds_per_token(self.subject, workload, layout)
-        return seconds, _recomputes(workload), layout.zero_stage, workload.micro_batch_size
+    def _in_time(self, slot: Slot, batch: Batch) -> bool:
+        workload, layout = self.space.config(slot, batch)
+        return self.clock.is_in_time(workload, self.clock.throughput(workload, layout))
+
+    def _least(self, slot: Slot) -> _Tried:
+        """Return what comes of the batch that needs least."""
+        batch = self.space.batches(slot)[0]
+        return next((tried for tried in self._tried.get(slot, ()) if tried.batch == batch), None) or self._try(slot, batch)
+
+    def _fits(self, slot: Slot, batch: Batch) -> bool:
+        """Whether a batch of a slot fits; what needs at least the memory of one that does not is never estimated."""
+        known = self._tried.get(slot)
+        if known is None:
+            first = self.space.batches(slot)[0]
+            known = [self._try(slot, first)]
+        for tried in known:
+            if tried.batch == batch:
+                return not tried.missing_bytes
+            if tried.missing_bytes and batch.dominates(tried.batch):
+                self.pruned["monotone"] += 1
+                return False
+        single = replace(batch, micro_batch_size=1)
+        grows = batch.micro_batch_size > 1 and single in self.space.batches(slot)
+        if grows and (not self._fits(slot, single) or self._grows_too_large(slot, batch)):
+            return False
+        return not self._try(slot, batch).missing_bytes
+
+    def _grows_too_large(self, slot: Slot, batch: Batch) -> bool:
+        """Whether a batch needs too much by what one and two sequences need: a highest of sums that grow evenly is convex."""
+        double = replace(batch, micro_batch_size=2)
+        if batch.micro_batch_size <= double.micro_batch_size or double not in self.space.batches(slot):
+            return False
+        if not self._fits(slot, double):
+            return True
+        one, two = (self._needed(slot, replace(batch, micro_batch_size=size)) for size in (1, 2))
+        too_large = one + (two - one) * (batch.micro_batch_size - 1) > self.subject.device.usable_bytes
+        self.pruned["convex"] += too_large
+        return too_large
+
+    def _needed(self, slot: Slot, batch: Batch) -> int:
+        estimate = next(tried.estimate for tried in self._tried[slot] if tried.batch == batch)
+        assert estimate is not None  # noqa: S101 - what fits was estimated
+        return estimate.device_interval.high if self._confident else estimate.device_bytes
+
+    def _try(self, slot: Slot, batch: Batch) -> _Tried:
+        workload, layout = self.space.config(slot, batch)
+        self.num_estimated += 1
+        try:
+            estimate = self.subject.numbers(workload, layout)
+            tried = _Tried(batch, estimate, self._missing(estimate))
+        except EstimatorError as refusal:
+            self.refusal = self.refusal or refusal
+            self.pruned["cannot_run"] += 1
+            tried = _Tried(batch, None, 1)
+        self._tried.setdefault(slot, []).append(tried)
+        return tried
+
+    def _replayed_fits(self, num_gpus: int) -> Iterator[Candidate]:
+        """Yield what is enough only when the allocator is replayed, of the configurations that come nearest."""
+        usable = self.subject.device.usable_bytes
+        near = [
+            (tried.missing_bytes, index)
+            for index, slot in enumerate(self.bounded(num_gpus))
+            if (tried := self._least(slot)).estimate is not None
+            and isinstance(self.question.workload, TrainWorkload)
+            and tried.missing_bytes
+            and tried.estimate.allocated_bytes <= usable
+        ]
+        for _, index in sorted(near)[:MAX_REPLAYED]:
+            slot = self.bounded(num_gpus)[index]
+            batch = self.space.batches(slot)[0]
+            found = self.answered(slot, batch, self.clock.seconds_per_token(slot, batch))
+            if found is not None and not found.missing_bytes and self.clock.is_in_time(found.workload, found.throughput):
+                yield found
+
+    def _missing(self, estimate: Estimate) -> int:
+        return missing_bytes(estimate, self.subject.device, confident=self._confident)
 
 
-def counters(search: Search, *, indivisible: int) -> Mapping[str, int]:
+def counters(search: Search) -> Mapping[str, int]:
     """Return how many configurations needed no estimate, by reason; reasons that never came up are left out."""
-    pruned = search.pruned + Counter({"global_batch_size": indivisible})
-    return {reason: count for reason, count in sorted(pruned.items()) if count}
-
-
-def _recomputes(workload: Workload) -> bool:
-    return isinstance(workload, TrainWorkload) and workload.activation_checkpointing is not Checkpointing.NONE
-
-
-def _kind(candidate: Candidate) -> object:
-    return candidate.layout.sharding, candidate.layout.zero_stage, _recomputes(candidate.workload)
-
-
-def _resident_bytes(subject: Subject, config: Config) -> int:
-    """Return a lower bound of what a configuration needs: the states that live from step to step."""
-    workload, layout = config
-    if not isinstance(workload, TrainWorkload):
-        return 0
-    try:
-        trained = trained_parameters(subject.architecture, workload)
-        return train_states(subject.architecture, workload, trained, layout).resident
-    except EstimatorError:
-        return 0  # the walk refuses it in words
-
-
-def _rejected(nearest: Candidate, usable_bytes: int) -> Rejected:
-    estimate = nearest.estimate
-    largest = max(estimate.components, key=lambda part: part.bytes)
-    return Rejected(
-        num_gpus=nearest.num_gpus,
-        reason=_reason(nearest, largest, usable_bytes),
-        instant=estimate.peak_instant,
-        component=largest.name,
-        deficit_bytes=nearest.judgement.deficit_bytes,
-        missing_bytes=nearest.missing_bytes,
-        nearest=nearest,
-    )
-
-
-def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
-    estimate, part = nearest.estimate, largest.name.replace("_", " ")
-    serving = estimate.serving
-    if serving is not None and serving.smallest_bytes is not None:
-        needs = format_bytes(max(serving.required_bytes, serving.smallest_bytes))
-        return f"the engine needs {needs} per GPU of a budget of {format_bytes(serving.budget_bytes)}"
-    usable = f"of {format_bytes(usable_bytes)} usable"
-    if largest.bytes > usable_bytes:
-        verb = "need" if part.endswith("s") else "needs"
-        return f"{part} alone {verb} {format_bytes(largest.bytes)} per GPU {usable}"
-    if estimate.device_bytes <= usable_bytes:
-        high = format_bytes(estimate.device_interval.high)
-        return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {LEVEL:.0%}"
-    share = f"{part} {format_bytes(largest.bytes)}"
-    return f"{estimate.peak_instant} needs {format_bytes(estimate.device_bytes)} per GPU {usable}, the most of it {share}"
+    return {reason: count for reason, count in sorted(search.pruned.items()) if count}

@@ -1,4 +1,4 @@
-"""What a search may vary: the numbers of GPUs, and the configurations of each."""
+"""What a question fixes and allows, and what a ceiling may vary on its GPUs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorklo
 from service.planner.moves import SPLITTING, Config
 
 SEARCHABLE = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
-"""Fields that a search varies when the request leaves them open."""
+"""Fields that a ceiling's search varies when the request leaves them open."""
 LEVEL = 0.95
 """The level of the estimator's intervals."""
 DEFAULT_MAX_GPUS = 1024
@@ -73,25 +73,6 @@ class Question:
         return name not in self.fixed
 
 
-def sizes(question: Question) -> tuple[int, ...]:
-    """Return the numbers of GPUs to try, ascending: any number within a node, then whole nodes.
-
-    Replicas do not shrink each other, so that serving splits one over powers of two within a node.
-    """
-    layout, most = question.layout, question.limits.max_gpus
-    if _splits_replica(question):
-        splits = (2**power for power in range(layout.gpus_per_node.bit_length()))
-        return tuple(
-            layout.num_gpus * split for split in splits if split <= layout.gpus_per_node and layout.num_gpus * split <= most
-        )
-    if isinstance(question.workload, ServeWorkload) or not question.is_open("data_parallel"):
-        return (layout.num_gpus,) if layout.num_gpus <= most else ()
-    per_node = layout.gpus_per_node
-    split = layout.num_gpus // layout.data_parallel
-    counts = (*range(1, min(per_node, most) + 1), *range(2 * per_node, most + 1, per_node))
-    return tuple(count for count in counts if count % split == 0)
-
-
 def configs(question: Question, num_gpus: int) -> Iterator[Config]:
     """Yield every configuration of so many GPUs, at the smallest micro batch that is allowed."""
     layout, workload = question.layout, question.workload
@@ -110,35 +91,11 @@ def configs(question: Question, num_gpus: int) -> Iterator[Config]:
                 yield batched, placed
 
 
-def searched(question: Question) -> frozenset[str]:
-    """Return the fields that a search of this question varies."""
-    varied = SEARCHABLE - question.fixed
-    return varied | {"tensor_parallel"} if _splits_replica(question) else varied
-
-
 def _splits_replica(question: Question) -> bool:
     """Whether the search may spread a replica over tensor-parallel ranks: of engines that do so for every model."""
     workload = question.workload
     engine = isinstance(workload, ServeWorkload) and workload.engine in SPLITTING
     return engine and question.is_open("tensor_parallel")
-
-
-def larger_batches(question: Question, config: Config) -> Iterator[Config]:
-    """Yield a configuration with twice its micro batch, and twice that, where the request leaves it open."""
-    workload, layout = config
-    limits = question.limits
-    if not isinstance(workload, TrainWorkload) or not question.is_open("micro_batch_size"):
-        return
-    if limits.global_batch_size is not None and not question.is_open("gradient_accumulation_steps"):
-        return
-    size, steps = workload.micro_batch_size * 2, workload.gradient_accumulation_steps
-    while size <= MAX_MICRO_BATCH_SIZE:
-        if limits.global_batch_size is not None:
-            if steps % 2:
-                return
-            steps //= 2
-        yield replace(workload, micro_batch_size=size, gradient_accumulation_steps=steps), layout
-        size *= 2
 
 
 def _shardings(question: Question, ranks: int) -> tuple[tuple[Sharding, int], ...]:

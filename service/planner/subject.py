@@ -21,18 +21,24 @@ CorrectionsFor = Callable[[Workload, Layout], Corrections | None]
 class Subject:
     """A model on a GPU; ``evaluate`` and ``answer`` raise EstimatorError for what cannot run or has no term yet.
 
-    Searches ``evaluate`` what they try; what is shown is an ``answer``, which replays the allocator as well.
+    Searches ask for ``numbers`` of what they try, and ``evaluate`` what they explain; what is shown is an ``answer``, which
+    replays the allocator as well.
     """
 
     architecture: Architecture
     device: Device
     evaluate: Evaluate
     replayed: Evaluate | None = None
+    outlined: Evaluate | None = None
     works: WorkCache = field(default_factory=WorkCache)
 
     def answer(self, workload: Workload, layout: Layout) -> Estimate:
         """Return everything that is known of one configuration."""
         return (self.replayed or self.evaluate)(workload, layout)
+
+    def numbers(self, workload: Workload, layout: Layout) -> Estimate:
+        """Return the bytes of one configuration, without what they are made of."""
+        return (self.outlined or self.evaluate)(workload, layout)
 
     def throughput(self, workload: Workload, layout: Layout, estimate: Estimate) -> Throughput | None:
         """Return how long a step takes; None where nobody told the GPU's rates."""
@@ -60,5 +66,6 @@ def make_subject(
         device=device,
         evaluate=evaluate,
         replayed=partial(evaluate, detail=Detail.REPLAYED),
+        outlined=partial(evaluate, detail=Detail.NUMBERS),
         works=recordings.works,
     )

@@ -49,13 +49,15 @@ def needed_bytes(estimate: Estimate) -> int:
 
 
 def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int:
-    """Return the bytes missing on a GPU, or in an engine's budget: at the upper end of the interval if ``confident``."""
+    """Return the bytes missing on a GPU, in an engine's budget or on a node: at the interval's upper end if ``confident``."""
     serving = estimate.serving
     if serving is not None and serving.smallest_bytes is not None:
         needs = serving.required_high_bytes if confident and serving.required_high_bytes is not None else serving.required_bytes
         return max(needs - serving.budget_bytes, serving.smallest_bytes - serving.budget_bytes, 0)
     needs = estimate.device_interval.high if confident else estimate.device_bytes
-    return max(needs - device.usable_bytes, 0)
+    host = estimate.host_memory_bytes
+    on_host = 0 if host is None else estimate.host_bytes_per_node - host
+    return max(needs - device.usable_bytes, on_host, 0)
 
 
 def _judge_pool(serving: Serving, smallest_bytes: int) -> Judgement:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
-from service.planner.how_many import Plan, how_many
+from service.planner.how_many import how_many
+from service.planner.plans import Plan
 from service.planner.space import Question
 from service.usecases.fit import FindCorrections, subject_of
 

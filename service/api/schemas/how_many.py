@@ -1,7 +1,7 @@
 """Request and answers of GET /v1/how-many."""
 
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
@@ -9,16 +9,42 @@ from msgspec.structs import fields
 from service.api.schemas.fields import Answer, Count, Degree, GpuMemory, GpuName, JsonObject, ModelName, Strict
 from service.api.schemas.fit import GpuReference, ModelReference, RemedyAnswer
 from service.api.schemas.workload import LayoutRequest, LoraRequest, ServeRequest, TrainRequest, WorkloadRequest
+from service.planner.inventory import MAX_GPUS_PER_NODE
 
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
+Positive = Annotated[float, Meta(gt=0, le=1e15)]
+FrameworkName = Literal["transformers", "ddp", "deepspeed", "fsdp2", "torchtitan", "megatron"]
+Allowance = Literal["offload", "quantization"]
 
 
 class Constraints(Strict, frozen=True, kw_only=True):
     """Bounds of the search."""
 
     max_gpus: Annotated[Degree | UnsetType, Meta(description="Largest number of GPUs to try; default 1024.")] = UNSET
+    max_nodes: Annotated[Degree | UnsetType, Meta(description="Largest number of nodes.")] = UNSET
+    gpus_per_node: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType,
+        Meta(description="GPUs of a node; any number of them within one, beyond it whole nodes. Default 8."),
+    ] = UNSET
     global_batch_size: Annotated[
         Count | UnsetType, Meta(description="Sequences per optimizer step: micro batch x accumulation x data parallel.")
+    ] = UNSET
+    frameworks: Annotated[
+        Annotated[list[FrameworkName], Meta(min_length=1, max_length=6)] | UnsetType,
+        Meta(description="Ways to train that may be used; `transformers` is `ddp`, `deepspeed` and `fsdp2`. Default all."),
+    ] = UNSET
+    allow: Annotated[
+        Annotated[list[Allowance], Meta(max_length=2)] | UnsetType,
+        Meta(description="What is used only when it is allowed: offload (training), quantised weights (serving)."),
+    ] = UNSET
+    max_cost_per_hour: Annotated[Positive | UnsetType, Meta(description="USD per hour of all GPUs.")] = UNSET
+    max_step_time_s: Annotated[Positive | UnsetType, Meta(description="Seconds of one optimizer step.")] = UNSET
+    max_hours: Annotated[Positive | UnsetType, Meta(description="Hours for the workload's `num_tokens`.")] = UNSET
+    max_prefill_time_s: Annotated[Positive | UnsetType, Meta(description="Serving: seconds until all prompts are read.")] = (
+        UNSET
+    )
+    max_time_per_output_token_s: Annotated[
+        Positive | UnsetType, Meta(description="Serving: seconds of one decode step with the full cache.")
     ] = UNSET
 
 
@@ -71,9 +97,10 @@ class RejectedAnswer(Answer, frozen=True, kw_only=True):
 
 
 class SearchedAnswer(Answer, frozen=True, kw_only=True):
-    """How much was tried."""
+    """How much was considered, how much of it was estimated, and what needed no estimate, by reason."""
 
     layouts: int
+    estimated: int
     pruned: dict[str, int]
     elapsed_ms: float
 

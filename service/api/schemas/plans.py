@@ -1,50 +1,14 @@
 """Request and answer of POST /v1/plans."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.schemas.fields import Answer, Count, Degree, GpuName, JsonObject, Name, Strict
+from service.api.schemas.fields import Answer, GpuName, JsonObject, Name, Strict
 from service.api.schemas.fit import FitAnswer, GpuReference, ModelReference, RemedyAnswer
-from service.api.schemas.how_many import Confidence, GpuAnswer, RejectedAnswer, SearchedAnswer
+from service.api.schemas.how_many import Confidence, Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
-from service.planner.inventory import MAX_GPUS_PER_NODE
 from service.planner.objectives import Objective
-
-Positive = Annotated[float, Meta(gt=0, le=1e15)]
-FrameworkName = Literal["transformers", "ddp", "deepspeed", "fsdp2", "torchtitan", "megatron"]
-Allowance = Literal["offload", "quantization"]
-
-
-class PlanConstraints(Strict, frozen=True, kw_only=True):
-    """Bounds of the search."""
-
-    max_gpus: Annotated[Degree | UnsetType, Meta(description="Largest number of GPUs to try; default 1024.")] = UNSET
-    max_nodes: Annotated[Degree | UnsetType, Meta(description="Largest number of nodes.")] = UNSET
-    gpus_per_node: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType,
-        Meta(description="GPUs of a node; any number of them within one, beyond it whole nodes. Default 8."),
-    ] = UNSET
-    global_batch_size: Annotated[
-        Count | UnsetType, Meta(description="Sequences per optimizer step: micro batch x accumulation x data parallel.")
-    ] = UNSET
-    frameworks: Annotated[
-        Annotated[list[FrameworkName], Meta(min_length=1, max_length=6)] | UnsetType,
-        Meta(description="Ways to train that may be used; `transformers` is `ddp`, `deepspeed` and `fsdp2`. Default all."),
-    ] = UNSET
-    allow: Annotated[
-        Annotated[list[Allowance], Meta(max_length=2)] | UnsetType,
-        Meta(description="What is used only when it is allowed: offload (training), quantised weights (serving)."),
-    ] = UNSET
-    max_cost_per_hour: Annotated[Positive | UnsetType, Meta(description="USD per hour of all GPUs.")] = UNSET
-    max_step_time_s: Annotated[Positive | UnsetType, Meta(description="Seconds of one optimizer step.")] = UNSET
-    max_hours: Annotated[Positive | UnsetType, Meta(description="Hours for the workload's `num_tokens`.")] = UNSET
-    max_prefill_time_s: Annotated[Positive | UnsetType, Meta(description="Serving: seconds until all prompts are read.")] = (
-        UNSET
-    )
-    max_time_per_output_token_s: Annotated[
-        Positive | UnsetType, Meta(description="Serving: seconds of one decode step with the full cache.")
-    ] = UNSET
 
 
 class PlanRequest(Strict, frozen=True, kw_only=True):
@@ -62,7 +26,7 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     layout: Annotated[LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")] = UNSET
     objective: Annotated[Objective, Meta(description="What the plan is best at.")] = Objective.FEWEST_GPUS
     confidence: Annotated[Confidence | None, Meta(description="0.95: a plan `fits`; null: `tight` counts.")] = 0.95
-    constraints: Annotated[PlanConstraints | UnsetType, Meta(description="Bounds of the search.")] = UNSET
+    constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = UNSET
     prices: Annotated[
         dict[GpuName, Annotated[float, Meta(ge=0, le=1e9)]] | UnsetType,
         Meta(description="USD per GPU hour, in place of the price book's."),

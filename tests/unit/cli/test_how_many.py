@@ -47,8 +47,10 @@ def test_a_candidate_fits_when_it_is_asked_for(capsys: pytest.CaptureFixture[str
     """What how-many proposes, said with flags, is what fit calls a fit, to the byte."""
     candidate = answer(capsys, *TRAIN)["candidates"][0]
     words = {**candidate["workload"], **candidate["layout"]}
-    flags = ("data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size")
+    flags = ("framework", "data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage", "sharding")
+    flags += ("activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps")
     said = [part for name in flags for part in (f"--{name.replace('_', '-')}", str(words[name]))]
+    said += ["--sequence-parallel"] if words["sequence_parallel"] else []
     found = answer(capsys, "fit", *TRAIN[1:], *said)
 
     assert found["verdict"] == "fits"

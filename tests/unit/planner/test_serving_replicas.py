@@ -29,10 +29,10 @@ def plan(
     return how_many(subject, question)
 
 
-@pytest.mark.parametrize(("model", "num_gpus"), [("llama-2-7b", 1), ("llama-2-70b", 4), ("bloom-176b", 8)])
+@pytest.mark.parametrize(("model", "num_gpus"), [("llama-2-7b", 1), ("llama-2-70b", 4), ("bloom-176b", 7)])
 def test_a_replica_is_split_over_as_few_gpus_as_hold_it(model: str, num_gpus: int) -> None:
     """70 billion 16-bit weights are 129 GiB: two ranks of 80 GB hold them, four with what the engine profiles as well."""
-    found = plan(model)
+    found = plan(model, fixed=frozenset({"pipeline_parallel"}))
 
     assert found.num_gpus == num_gpus
     assert found.candidates[0].layout.tensor_parallel == num_gpus
@@ -40,8 +40,8 @@ def test_a_replica_is_split_over_as_few_gpus_as_hold_it(model: str, num_gpus: in
 
 
 def test_what_the_request_fixes_is_kept() -> None:
-    """With tensor_parallel 1 a replica that is too large has no answer, and the reason names the budget."""
-    found = plan("llama-2-70b", fixed=frozenset({"tensor_parallel"}))
+    """On one rank a replica that is too large has no answer, and the reason names the budget."""
+    found = plan("llama-2-70b", fixed=frozenset({"tensor_parallel", "pipeline_parallel"}))
 
     assert found.num_gpus is None
     assert found.reason is not None
@@ -56,11 +56,14 @@ def test_replicas_multiply_what_one_takes() -> None:
 
 
 def test_a_node_bounds_the_split() -> None:
-    """A replica is not split beyond one node."""
-    found = plan("bloom-176b", layout=Layout(gpus_per_node=4))
+    """Tensor-parallel ranks stay in one node; a pipeline may cross nodes."""
+    found = plan("bloom-176b", layout=Layout(gpus_per_node=4), fixed=frozenset({"pipeline_parallel"}))
+    piped = plan("bloom-176b", layout=Layout(gpus_per_node=4))
 
     assert found.num_gpus is None
     assert max(one.num_gpus for one in found.rejected) == 4
+    assert piped.num_gpus == 8
+    assert all(one.layout.tensor_parallel <= 4 for one in piped.candidates)
 
 
 def test_engines_that_do_not_split_say_so() -> None:

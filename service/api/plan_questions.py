@@ -1,0 +1,109 @@
+"""From a decoded plans request to a question that the planner can answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec import UnsetType
+
+from service.api.questions import ResolvedModel
+from service.api.schemas.fields import optional
+from service.api.schemas.plans import PlanRequest
+from service.api.search_questions import read_asked, read_devices
+from service.catalog.gpus import resolve_gpu
+from service.catalog.prices import Price, list_prices
+from service.errors import InvalidRequestError
+from service.estimator.device import Device
+from service.planner.inventory import ClusterInventory, Pool
+from service.planner.offer import Offer
+from service.usecases.plans import PlanQuestion
+
+SAID = "the request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceBook:
+    """Prices by name of the GPU: the request's own before those of the catalogue."""
+
+    said: Mapping[str, float]
+
+    def of(self, device: Device, pool: Pool | None = None) -> float | None:
+        """Return USD per GPU hour; a pool's own price comes before the catalogue's."""
+        if device.name in self.said:
+            return self.said[device.name]
+        if pool is not None and pool.price_per_gpu_hour is not None:
+            return pool.price_per_gpu_hour
+        known = list_prices().get(device.name)
+        return None if known is None else known.usd_per_gpu_hour
+
+    def source(self, offer: Offer) -> str | None:
+        """Return where a price is from."""
+        if offer.price_per_gpu_hour is None:
+            return None
+        name, known = offer.device.name, list_prices().get(offer.device.name)
+        if name in self.said:
+            return SAID
+        if offer.pool is not None and (known is None or known.usd_per_gpu_hour != offer.price_per_gpu_hour):
+            return f"pool {offer.pool}"
+        return None if known is None else _cited(known)
+
+
+def read_prices(request: PlanRequest) -> PriceBook:
+    """Return the prices that hold for a request; names and aliases of its own mean one GPU each."""
+    said = {} if isinstance(request.prices, UnsetType) else request.prices
+    return PriceBook(said={resolve_gpu(name, field="prices").name: price for name, price in said.items()})
+
+
+def read_plan(
+    request: PlanRequest, model: ResolvedModel, prices: PriceBook, inventory: ClusterInventory | None
+) -> PlanQuestion:
+    """Return the question; ``inventory`` is that of the cluster that the request names."""
+    asked = read_asked(request)
+    return PlanQuestion(
+        architecture=model.architecture,
+        question=asked.question,
+        offers=_offers(request, prices) if inventory is None else _pools(inventory, prices),
+        objective=request.objective,
+        pareto=request.pareto,
+        assumptions=asked.assumptions,
+    )
+
+
+def cluster_of(request: PlanRequest) -> str | None:
+    """Return the cluster that a request names; it says its GPUs exactly once."""
+    cluster = optional(request.cluster)
+    if (cluster is None) == isinstance(request.gpus, UnsetType):
+        message = 'say the GPUs once: either "gpus" or "cluster"'
+        raise InvalidRequestError(message, errors=[{"field": "gpus", "message": message}])
+    return cluster
+
+
+def _offers(request: PlanRequest, prices: PriceBook) -> tuple[Offer, ...]:
+    assert not isinstance(request.gpus, UnsetType)  # noqa: S101 - kept by cluster_of
+    named = {(device.name, device.usable_bytes): device for said in request.gpus for device in read_devices(said)}
+    return tuple(Offer(device=device, price_per_gpu_hour=prices.of(device)) for device in named.values())
+
+
+def _pools(inventory: ClusterInventory, prices: PriceBook) -> tuple[Offer, ...]:
+    """Return each pool as an offer of what is free in it; of a full cluster all of it, for another day."""
+    full = not any(pool.free_gpus for pool in inventory.pools)
+    return tuple(
+        _pool(pool, prices, pool.total_gpus if full else pool.free_gpus) for pool in inventory.pools if full or pool.free_gpus
+    )
+
+
+def _pool(pool: Pool, prices: PriceBook, max_gpus: int) -> Offer:
+    device = resolve_gpu(pool.gpu, field="cluster").device()
+    return Offer(
+        device=device,
+        gpus_per_node=pool.gpus_per_node,
+        island_size=pool.nvlink_island_size,
+        max_gpus=max_gpus,
+        host_memory_bytes=pool.host_memory_bytes,
+        network_bytes_per_second=pool.network_bytes_per_second,
+        price_per_gpu_hour=prices.of(device, pool),
+        pool=pool.name,
+    )
+
+
+def _cited(price: Price) -> str:
+    return f"{price.source}, {price.date}"

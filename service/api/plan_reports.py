@@ -1,0 +1,109 @@
+"""From the planner's report on several kinds of GPUs to the answer of the contract."""
+
+from collections.abc import Iterator
+
+from service.api.answers import fit_answer, remedy_answer, require_exact
+from service.api.plan_answers import rejected_answer
+from service.api.plan_questions import PriceBook
+from service.api.schemas.how_many import RejectedAnswer, SearchedAnswer
+from service.api.schemas.plans import AlternativeAnswer, ParetoAnswer, PlanAnswer, PlanCandidate
+from service.api.words import gpu_words, layout_words, workload_words
+from service.planner.candidates import Candidate
+from service.planner.fit import FitReport
+from service.planner.front import Point
+from service.planner.plans import Offered
+from service.usecases.plans import PlanQuestion, PlanReport
+
+
+def plan_answer(report: PlanReport, asked: PlanQuestion, prices: PriceBook, *, elapsed_s: float) -> PlanAnswer:
+    """Return a report in the words of the contract."""
+    best, nearest = report.plans.best, _nearest(report)
+    return PlanAnswer(
+        num_gpus=None if best is None else best.plan.num_gpus,
+        gpu=None if best is None else gpu_words(best.offer.device),
+        objective=asked.objective.value,
+        confidence=asked.question.limits.confidence,
+        candidates=[] if best is None else [_candidate(best, one, fit, asked, prices) for one, fit in report.fits],
+        alternatives=[_alternative(offered) for offered in report.plans.offered],
+        rejected=list(_rejected(report)),
+        pareto=None if report.front is None else [_point(point) for point in report.front],
+        searched=_searched(report, elapsed_s),
+        reason=None if nearest is None else nearest.plan.reason,
+        closest=None
+        if nearest is None or nearest.plan.closest is None
+        else rejected_answer(nearest.offer.device, nearest.plan.closest),
+        smallest_change=None
+        if nearest is None or nearest.plan.smallest_change is None
+        else remedy_answer(nearest.plan.smallest_change),
+        assumptions=list(asked.assumptions),
+    )
+
+
+def _nearest(report: PlanReport) -> Offered | None:
+    """Return where least is missing, when nothing is enough anywhere."""
+    if report.plans.best is not None:
+        return None
+    return min(report.plans.offered, key=lambda one: one.plan.closest.missing_bytes if one.plan.closest else 0)
+
+
+def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: PlanQuestion, prices: PriceBook) -> PlanCandidate:
+    throughput = fit.estimate.throughput
+    return PlanCandidate(
+        num_gpus=candidate.num_gpus,
+        gpu=gpu_words(offered.offer.device),
+        layout=layout_words(candidate.layout),
+        workload=workload_words(candidate.workload),
+        fit=fit_answer(fit, assumptions=asked.assumptions),
+        step_time_s=None if throughput is None else throughput.step_time_s,
+        tokens_per_second=None if throughput is None else throughput.tokens_per_second,
+        cost_per_hour=offered.offer.cost_per_hour(candidate.num_gpus),
+        price_source=prices.source(offered.offer),
+        placement=None,
+        requests=None,
+    )
+
+
+def _alternative(offered: Offered) -> AlternativeAnswer:
+    best = offered.plan.candidates[0] if offered.plan.candidates else None
+    throughput = None if best is None else best.throughput
+    return AlternativeAnswer(
+        gpu=gpu_words(offered.offer.device),
+        pool=offered.offer.pool,
+        num_gpus=offered.plan.num_gpus,
+        step_time_s=None if throughput is None else throughput.step_time_s,
+        cost_per_hour=offered.cost_per_hour,
+        device_bytes=None if best is None else best.estimate.device_bytes,
+        reason=offered.plan.reason,
+    )
+
+
+def _rejected(report: PlanReport) -> Iterator[RejectedAnswer]:
+    for offered in report.plans.offered:
+        for miss in offered.plan.rejected:
+            yield rejected_answer(offered.offer.device, miss)
+
+
+def _point(point: Point) -> ParetoAnswer:
+    candidate, throughput = point.candidate, point.candidate.throughput
+    require_exact(candidate.estimate)
+    return ParetoAnswer(
+        num_gpus=candidate.num_gpus,
+        gpu=gpu_words(point.offer.device),
+        device_bytes=candidate.estimate.device_bytes,
+        step_time_s=None if throughput is None else throughput.step_time_s,
+        tokens_per_second=None if throughput is None else throughput.tokens_per_second,
+        cost_per_hour=point.offer.cost_per_hour(candidate.num_gpus),
+        layout=layout_words(candidate.layout),
+        workload=workload_words(candidate.workload),
+    )
+
+
+def _searched(report: PlanReport, elapsed_s: float) -> SearchedAnswer:
+    searched = [offered.plan.searched for offered in report.plans.offered]
+    reasons = sorted({reason for one in searched for reason in one.pruned})
+    return SearchedAnswer(
+        layouts=sum(one.layouts for one in searched),
+        estimated=sum(one.estimated for one in searched),
+        pruned={reason: sum(one.pruned.get(reason, 0) for one in searched) for reason in reasons},
+        elapsed_ms=round(elapsed_s * 1000, 3),
+    )

@@ -1,0 +1,59 @@
+"""What a layout needs at least, by arithmetic alone: its states, spread over all ranks that could share them."""
+
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.optimizers.table import optimizer_named
+from service.estimator.states import GRADIENT_STAGE, OPTIMIZER_STAGE, PARAMETER_STAGE, trained_parameters
+from service.estimator.workload import Method, OffloadTarget, ServeWorkload, Workload
+from service.planner.layouts import Slot
+
+_QUANTIZED_PER_BYTE = 4
+"""Parameters of two bits that one byte holds: no format that adapters are trained on has fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class States:
+    """Bytes of the whole job that live at the optimizer's step, one copy of each part."""
+
+    weights: int = 0
+    gradients: int = 0
+    optimizer: int = 0
+
+    def of_one(self, slot: Slot) -> int:
+        """Return what the rank with the most holds at least: an even share over the ranks that its part is spread over."""
+        layout = slot.layout
+        split = layout.tensor_parallel * layout.pipeline_parallel * layout.expert_parallel
+        shards, stage = layout.shards, layout.zero_stage
+        here = 0.0
+        if slot.offload.parameters is OffloadTarget.NONE:
+            here += self.weights / (shards if stage >= PARAMETER_STAGE else 1)
+            here += self.gradients / (shards if stage >= GRADIENT_STAGE else 1)
+        if slot.offload.optimizer is OffloadTarget.NONE:
+            here += self.optimizer / (shards if stage >= OPTIMIZER_STAGE else 1)
+        return int(here / split)
+
+    @property
+    def total(self) -> int:
+        """Return all of it."""
+        return self.weights + self.gradients + self.optimizer
+
+
+def states_of(model: Architecture, workload: Workload) -> States:
+    """Return the least states of a workload in any way (ZeRO, arXiv:1910.02054, section 3); nothing where we cannot tell."""
+    if isinstance(workload, ServeWorkload) or workload.method is Method.PEFT:
+        return States()
+    trained, precision = trained_parameters(model, workload), workload.precision
+    width = precision.param_dtype.bytes_per_element
+    if workload.method is Method.QLORA or model.quantization is not None:
+        return States(weights=trained.frozen // _QUANTIZED_PER_BYTE)
+    if workload.method is not Method.FULL:
+        return States(weights=trained.frozen * width)
+    states = optimizer_named(workload.optimizer).num_states or 0
+    master = precision.master_dtype.bytes_per_element if precision.master_dtype is not None else 0
+    stepped = 0 if workload.optimizer_in_backward else trained.grad_dtype.bytes_per_element
+    return States(
+        weights=(trained.trained + trained.frozen) * width,
+        gradients=trained.trained * stepped,
+        optimizer=trained.trained * (master + states * trained.optimizer_dtype.bytes_per_element),
+    )

@@ -1,0 +1,80 @@
+"""What a search finds: configurations that are enough, and numbers of GPUs that are not, in words and numbers."""
+
+from dataclasses import dataclass
+
+from service.estimator.layout import Layout
+from service.estimator.result import Component, Estimate, Throughput
+from service.estimator.units import format_bytes
+from service.estimator.workload import Workload
+from service.planner.space import LEVEL
+from service.planner.verdict import Judgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A complete configuration: fed back into a fit it gives the same bytes.
+
+    ``missing_bytes`` is what it lacks for the confidence that was asked (with one, at the upper end of the interval), 0 when
+    it is enough; ``seconds_per_token`` is that of the whole job, for comparing.
+    """
+
+    num_gpus: int
+    workload: Workload
+    layout: Layout
+    estimate: Estimate
+    judgement: Judgement
+    missing_bytes: int
+    seconds_per_token: float
+    throughput: Throughput | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A number of GPUs that is too small: the configuration that came nearest, in words and numbers.
+
+    ``deficit_bytes`` is missing at the point, 0 when it is only tight; ``missing_bytes`` for the confidence that was asked.
+    Both are 0 where it fits and takes too long.
+    """
+
+    num_gpus: int
+    reason: str
+    instant: str
+    component: str
+    deficit_bytes: int
+    missing_bytes: int
+    nearest: Candidate
+
+
+def rejected(nearest: Candidate, usable_bytes: int, *, too_slow: str | None = None) -> Rejected:
+    """Return why a number of GPUs is not enough, from an explained estimate of what came nearest."""
+    estimate = nearest.estimate
+    largest = max(estimate.components, key=lambda part: part.bytes)
+    return Rejected(
+        num_gpus=nearest.num_gpus,
+        reason=too_slow or _reason(nearest, largest, usable_bytes),
+        instant=estimate.peak_instant,
+        component=largest.name,
+        deficit_bytes=nearest.judgement.deficit_bytes,
+        missing_bytes=nearest.missing_bytes,
+        nearest=nearest,
+    )
+
+
+def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
+    estimate, part = nearest.estimate, largest.name.replace("_", " ")
+    serving = estimate.serving
+    if serving is not None and serving.smallest_bytes is not None:
+        needs = format_bytes(max(serving.required_bytes, serving.smallest_bytes))
+        return f"the engine needs {needs} per GPU of a budget of {format_bytes(serving.budget_bytes)}"
+    usable = f"of {format_bytes(usable_bytes)} usable"
+    if largest.bytes > usable_bytes:
+        verb = "need" if part.endswith("s") else "needs"
+        return f"{part} alone {verb} {format_bytes(largest.bytes)} per GPU {usable}"
+    host = estimate.host_memory_bytes
+    if host is not None and estimate.host_bytes_per_node > host:
+        return f"a node's host memory needs {format_bytes(estimate.host_bytes_per_node)} of {format_bytes(host)}"
+    if estimate.device_bytes <= usable_bytes:
+        high = format_bytes(estimate.device_interval.high)
+        return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {LEVEL:.0%}"
+    share = f"{part} {format_bytes(largest.bytes)}"
+    return f"{estimate.peak_instant} needs {format_bytes(estimate.device_bytes)} per GPU {usable}, the most of it {share}"

@@ -1,0 +1,133 @@
+"""How long configurations take, for comparing them: per token of the whole job, and against the limits of a question."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from service.estimator.errors import EstimatorError
+from service.estimator.layout import Layout
+from service.estimator.result import Estimate, Interval, Throughput
+from service.estimator.workload import Checkpointing, Offload, ServeWorkload, TrainWorkload, Workload
+from service.planner.layouts import Batch, Slot, Space
+from service.planner.pace import seconds_per_token
+from service.planner.space import MAX_MICRO_BATCH_SIZE, TIMES, Limits
+from service.planner.subject import Subject
+
+_NOTHING = Interval(0, 0)
+_NO_MEMORY = Estimate(
+    num_gpus=1,
+    allocated_bytes=0,
+    reserved_bytes=0,
+    device_bytes=0,
+    steady_bytes=0,
+    allocated_interval=_NOTHING,
+    reserved_interval=_NOTHING,
+    device_interval=_NOTHING,
+    peak_instant="",
+    components=(),
+    instants=(),
+    stages=(),
+)
+"""The time of a training step rests on no memory."""
+_ENDLESS = 2**40
+"""Micro batches that make what happens once a step count for nothing."""
+
+
+class Clock:
+    """Times of the configurations of one question on one kind of GPU."""
+
+    def __init__(self, subject: Subject, space: Space) -> None:
+        """Time nothing before it is asked."""
+        self._subject, self._space = subject, space
+        limits = space.question.limits
+        self._limits = limits
+        self.is_limited = any(getattr(limits, name) is not None for name in TIMES)
+        self._seconds: dict[tuple[Slot, Batch], float] = {}
+
+    def throughput(self, workload: Workload, layout: Layout) -> Throughput | None:
+        """Return the time of a configuration; None where nobody told the GPU's rates."""
+        estimate = _NO_MEMORY if isinstance(workload, TrainWorkload) else self._subject.evaluate(workload, layout)
+        return self._subject.throughput(workload, layout, estimate)
+
+    def seconds_per_token(self, slot: Slot, batch: Batch) -> float:
+        """Return the time of one token of the whole job; where nobody told the rates, arithmetic alone is compared."""
+        found = self._seconds.get((slot, batch))
+        if found is None:
+            found = self._seconds[slot, batch] = self._timed(slot, batch)
+        return found
+
+    def by_time(self, slots: Iterable[Slot]) -> list[tuple[float, Slot, Batch]]:
+        """Return every configuration of some slots, the fastest first, of equally fast ones the simplest first."""
+        found = [(self.seconds_per_token(slot, batch), slot, batch) for slot in slots for batch in self._space.batches(slot)]
+        return sorted(found, key=lambda timed: (timed[0], *_complexity(timed[1], timed[2])))
+
+    def least_seconds(self, num_gpus: int) -> float:
+        """Return a bound of the time per token on so many GPUs: one GPU's arithmetic without steps, spread without loss."""
+        workload = self._space.question.workload
+        if isinstance(workload, ServeWorkload):
+            return 0.0
+        alone = replace(
+            workload,
+            micro_batch_size=max(MAX_MICRO_BATCH_SIZE, workload.micro_batch_size),
+            gradient_accumulation_steps=_ENDLESS,
+            activation_checkpointing=Checkpointing.NONE,
+            selective_every=None,
+            offload=Offload(),
+        )
+        throughput = self.throughput(alone, Layout(gpus_per_node=self._space.asked.gpus_per_node))
+        return 0.0 if throughput is None else 1 / throughput.tokens_per_second / num_gpus
+
+    def is_in_time(self, workload: Workload, throughput: Throughput | None) -> bool:
+        """Whether a time keeps the limits; where there are limits, an unknown time does not."""
+        if not self.is_limited:
+            return True
+        return throughput is not None and all(spent <= most for _, spent, most in _spent(self._limits, workload, throughput))
+
+    def fastest(self, configs: Iterable[tuple[Slot, Batch]]) -> tuple[Workload, Throughput | None] | None:
+        """Return the fastest of some configurations."""
+        best = min(configs, key=lambda pair: self.seconds_per_token(*pair), default=None)
+        if best is None:
+            return None
+        workload, layout = self._space.config(*best)
+        return workload, self.throughput(workload, layout)
+
+    def _timed(self, slot: Slot, batch: Batch) -> float:
+        workload, layout = self._space.config(slot, batch)
+        try:
+            throughput = self.throughput(workload, layout)
+        except EstimatorError:
+            return float("inf")
+        if isinstance(workload, ServeWorkload):
+            return 0.0 if throughput is None else throughput.step_time_s
+        if throughput is None:
+            return seconds_per_token(self._subject, workload, layout) / layout.num_gpus
+        return 1 / throughput.tokens_per_second
+
+
+def too_slow(limits: Limits, fastest: tuple[Workload, Throughput | None] | None) -> str | None:
+    """Return in words which limit of time the fastest configuration breaks."""
+    if fastest is None:
+        return None
+    workload, throughput = fastest
+    if throughput is None:
+        return "nobody told the speed of this GPU, and the request limits the time"
+    over = [line for line in _spent(limits, workload, throughput) if line[1] > line[2]]
+    return f"fits, but {over[0][0]} takes {over[0][1]:.3g}, more than {over[0][2]:g}" if over else None
+
+
+def _spent(limits: Limits, workload: Workload, throughput: Throughput) -> list[tuple[str, float, float]]:
+    """Return what is limited: its words, what it takes, what it may take."""
+    serves = isinstance(workload, ServeWorkload)
+    hours = throughput.hours_for_tokens
+    asked = (
+        ("a step in seconds", None if serves else throughput.step_time_s, limits.max_step_time_s),
+        ("the run in hours", hours, limits.max_hours),
+        ("prefill in seconds", throughput.prefill_time_s, limits.max_prefill_time_s),
+        ("a token in seconds", throughput.step_time_s if serves else None, limits.max_time_per_output_token_s),
+    )
+    return [(words, spent, most) for words, spent, most in asked if spent is not None and most is not None]
+
+
+def _complexity(slot: Slot, batch: Batch) -> tuple[int, int, int, int]:
+    layout = slot.layout
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.context_parallel, layout.expert_parallel)
+    return sum(degree > 1 for degree in degrees), 2 - batch.recomputed, layout.zero_stage, batch.micro_batch_size

@@ -1,0 +1,195 @@
+"""The best set of GPUs: on each kind that is offered the best plan, why less is not enough, and which kind is best."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from service.estimator.errors import EstimatorError, InvalidInputError
+from service.estimator.workload import ServeWorkload
+from service.planner.candidates import Candidate, Rejected
+from service.planner.layouts import Space
+from service.planner.objectives import Objective
+from service.planner.offer import Offer
+from service.planner.remedies import Remedy, find_remedies
+from service.planner.search import Search, counters
+from service.planner.space import Question
+from service.planner.subject import Subject
+from service.planner.verdict import Verdict
+
+MAX_CANDIDATES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """Configurations that were considered, how many of them were estimated, and how many needed no estimate, by reason."""
+
+    layouts: int
+    estimated: int
+    pruned: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The best on one kind of GPU; without a number the reason, the closest miss and what helps."""
+
+    num_gpus: int | None
+    candidates: tuple[Candidate, ...]
+    rejected: tuple[Rejected, ...]
+    searched: Searched
+    reason: str | None = None
+    closest: Rejected | None = None
+    smallest_change: Remedy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """The plan on one offer."""
+
+    offer: Offer
+    subject: Subject
+    plan: Plan
+
+    @property
+    def cost_per_hour(self) -> float | None:
+        """Return what its GPUs cost in USD; None where there is no plan or no price."""
+        return None if self.plan.num_gpus is None else self.offer.cost_per_hour(self.plan.num_gpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plans:
+    """Plans on all offers in the order in which they were offered, and the best of them; None when there is none."""
+
+    offered: tuple[Offered, ...]
+    best: Offered | None
+
+
+def find_plans(subjects: Sequence[tuple[Offer, Subject]], question: Question, objective: Objective) -> Plans:
+    """Return the plans; raises EstimatorError when no configuration can run, or has a term, on any of the offers."""
+    spaces: dict[object, Space] = {}
+    offered, refusal = [], None
+    for offer, subject in subjects:
+        key = (offer.gpus_per_node, offer.island_size, offer.max_gpus, offer.host_memory_bytes, offer.network_bytes_per_second)
+        if key not in spaces:
+            spaces[key] = Space(subject.architecture, question, offer)
+        try:
+            offered.append(Offered(offer=offer, subject=subject, plan=plan_on(offer, subject, spaces[key], objective)))
+        except EstimatorError as error:
+            refusal = refusal or error
+    if not offered:
+        assert refusal is not None, "a plan is asked on one offer at least"  # noqa: S101 - kept by the schema
+        raise refusal
+    found = [one for one in offered if one.plan.num_gpus is not None]
+    return Plans(offered=tuple(offered), best=min(found, key=_score(objective), default=None))
+
+
+def plan_on(offer: Offer, subject: Subject, space: Space, objective: Objective) -> Plan:
+    """Return the best plan on one kind of GPU."""
+    search, question = Search(subject, space), space.question
+    counts = _affordable(space.counts, question, offer)
+    if not counts:
+        raise _nothing_to_try(space, offer)
+    if objective is Objective.FASTEST:
+        found, rejected = _fastest(search, counts)
+    else:
+        found, rejected = _fewest(search, counts)
+    searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=counters(search))
+    if found:
+        return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, searched=searched)
+    if not rejected:
+        raise search.refusal or _nothing_to_try(space, offer)
+    closest = min(rejected, key=lambda miss: miss.missing_bytes)
+    return Plan(
+        num_gpus=None,
+        candidates=(),
+        rejected=rejected,
+        searched=searched,
+        reason=_why_none(question, counts, closest),
+        closest=closest,
+        smallest_change=_smallest_change(subject, closest.nearest, most=max(counts)) if closest.missing_bytes else None,
+    )
+
+
+def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+    """Return the fastest on the fewest GPUs on which something is enough once everything is known."""
+    misses: list[Rejected] = []
+    for count in counts:
+        if search.suffices(count):
+            found = tuple(islice(search.best(count), MAX_CANDIDATES))
+            if found:
+                return found, tuple(misses)
+        miss = search.rejection(count)
+        if miss is not None:
+            misses.append(miss)
+    return (), tuple(misses)
+
+
+def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+    """Return the fastest of all numbers, from the largest down to those whose arithmetic alone takes longer."""
+    found: tuple[Candidate, ...] = ()
+    for count in reversed(counts):
+        if found and search.clock.least_seconds(count) >= found[0].seconds_per_token:
+            search.pruned["arithmetic_alone"] += search.space.num_layouts(count)
+            continue
+        limit = found[0].seconds_per_token if found else None
+        better = tuple(islice(search.best(count, faster_than=limit), MAX_CANDIDATES))
+        if better and (not found or better[0].seconds_per_token < found[0].seconds_per_token):
+            found = better
+    if found:
+        return found, ()
+    return (), tuple(miss for count in counts if (miss := search.rejection(count)) is not None)
+
+
+def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:
+    def score(one: Offered) -> tuple[float, ...]:
+        best = one.plan.candidates[0]
+        cost = one.cost_per_hour
+        price = float("inf") if cost is None else cost
+        match objective:
+            case Objective.FEWEST_GPUS:
+                return best.num_gpus, best.seconds_per_token
+            case Objective.CHEAPEST:
+                return price, best.seconds_per_token, best.num_gpus
+            case Objective.FASTEST:
+                return best.seconds_per_token, best.num_gpus
+
+    return score
+
+
+def _affordable(counts: Sequence[int], question: Question, offer: Offer) -> tuple[int, ...]:
+    most = question.limits.max_cost_per_hour
+    if most is None:
+        return tuple(counts)
+    if offer.price_per_gpu_hour is None:
+        message = f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it in prices"
+        raise InvalidInputError(message, field="constraints.max_cost_per_hour")
+    return tuple(count for count in counts if count * offer.price_per_gpu_hour <= most)
+
+
+def _smallest_change(subject: Subject, nearest: Candidate, *, most: int) -> Remedy | None:
+    """Return the first remedy that makes the closest miss fit on no more GPUs than are allowed."""
+    remedies = find_remedies(subject, nearest.workload, nearest.layout, nearest.estimate)
+    return next((remedy for remedy in remedies if remedy.verdict is Verdict.FITS and remedy.num_gpus <= most), None)
+
+
+def _why_none(question: Question, counts: Sequence[int], closest: Rejected) -> str:
+    if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
+        gpus = f"{closest.num_gpus} GPU" + ("s" if closest.num_gpus > 1 else "")
+        return f"one replica does not fit on {gpus}: {closest.reason}; more replicas do not shrink it"
+    if len(counts) == 1 and not question.is_open("data_parallel"):
+        verb = "GPU is" if counts[0] == 1 else "GPUs are"
+        return f"{counts[0]} {verb} too few, and the request fixes their number: {closest.reason}"
+    most = question.limits.max_gpus
+    return f"max_gpus is {most}, and no number up to it is enough; the closest is {closest.num_gpus}: {closest.reason}"
+
+
+def _nothing_to_try(space: Space, offer: Offer) -> InvalidInputError:
+    limits, layout = space.question.limits, space.asked
+    if limits.max_cost_per_hour is not None and space.counts:
+        least = offer.cost_per_hour(space.counts[0])
+        message = f"max_cost_per_hour is {limits.max_cost_per_hour}, but {space.counts[0]} {offer.device.name} cost {least}"
+        return InvalidInputError(message, field="constraints.max_cost_per_hour")
+    if limits.global_batch_size is not None:
+        message = f"no micro batch on up to {limits.max_gpus} GPUs makes a global batch of {limits.global_batch_size}"
+        return InvalidInputError(message, field="constraints.global_batch_size")
+    message = f"the layout takes at least {layout.num_gpus} GPUs, but max_gpus is {limits.max_gpus}"
+    return InvalidInputError(message, field="constraints.max_gpus")

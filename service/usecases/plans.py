@@ -1,0 +1,51 @@
+"""The best set of GPUs on the kinds that are offered, each plan with the whole answer to a fit question; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.estimate import PlanCache
+from service.planner.candidates import Candidate
+from service.planner.fit import FitReport, fit
+from service.planner.front import Point, front
+from service.planner.objectives import Objective
+from service.planner.offer import Offer
+from service.planner.plans import Plans, find_plans
+from service.planner.space import Question
+from service.usecases.fit import FindCorrections, subject_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuestion:
+    """One question on several kinds of GPUs; ``assumptions`` are the defaults that are not searched."""
+
+    architecture: Architecture
+    question: Question
+    offers: Sequence[Offer]
+    objective: Objective
+    pareto: bool = False
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReport:
+    """The plans, the fit of each candidate of the best, and the front where it was asked for."""
+
+    plans: Plans
+    fits: tuple[tuple[Candidate, FitReport], ...]
+    front: tuple[Point, ...] | None
+
+
+def answer_plans(asked: PlanQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> PlanReport:
+    """Return the plans; raises EstimatorError for what cannot run on any offer, or has no term yet."""
+    subjects = [
+        (offer, subject_of(asked.architecture, offer.device, plans=plans, find_corrections=find_corrections))
+        for offer in asked.offers
+    ]
+    found = find_plans(subjects, asked.question, asked.objective)
+    best = found.best
+    return PlanReport(
+        plans=found,
+        fits=() if best is None else tuple((one, fit(best.subject, one.workload, one.layout)) for one in best.plan.candidates),
+        front=front(found, asked.question) if asked.pareto else None,
+    )

@@ -1,0 +1,136 @@
+"""Searches against trying everything: on small spaces every legal layout is answered in full, without a bound or a shortcut."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.errors import EstimatorError
+from service.estimator.estimate import PlanCache
+from service.estimator.layout import Layout
+from service.estimator.precision import POLICIES
+from service.estimator.units import MIB
+from service.estimator.workload import Checkpointing, TrainWorkload
+from service.planner.layouts import Space
+from service.planner.objectives import Objective
+from service.planner.offer import Offer
+from service.planner.plans import find_plans
+from service.planner.space import Limits, Question
+from service.planner.subject import Subject, make_subject
+from service.planner.verdict import missing_bytes
+from tests.unit.planner.builders import a_device
+
+SEED, NUM_QUESTIONS = 20261121, 300
+WAYS = ("ddp", "deepspeed", "fsdp2", "torchtitan", "megatron")
+MODEL = load_architecture(resolve_model("tinyllama-1.1b"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One random question on a GPU of random memory."""
+
+    usable_bytes: int
+    question: Question
+    objective: Objective
+
+
+def random_case(random: Random) -> Case:
+    """Return a question whose space is small enough to try all of it."""
+    workload = TrainWorkload(
+        sequence_length=random.choice([512, 1024, 2048]),
+        micro_batch_size=random.choice([1, 2, 4]),
+        precision=POLICIES[random.choice(["bf16_mixed", "bf16", "fp32"])],
+        activation_checkpointing=random.choice([Checkpointing.NONE, Checkpointing.FULL]),
+    )
+    fixed = {name for name in ("micro_batch_size", "activation_checkpointing") if random.random() < 0.8}
+    fixed |= {random.choice(["pipeline_parallel", "context_parallel", "tensor_parallel"]), "gradient_accumulation_steps"}
+    limits = Limits(
+        max_gpus=random.choice([2, 3, 4]),
+        confidence=random.choice([0.95, None]),
+        global_batch_size=random.choice([None, None, 16]),
+    )
+    if limits.global_batch_size is not None:
+        fixed -= {"gradient_accumulation_steps"}
+    question = Question(
+        workload=workload,
+        layout=Layout(),
+        fixed=frozenset(fixed),
+        limits=limits,
+        frameworks=frozenset(random.sample(WAYS, random.choice([1, 1, 2]))),
+    )
+    usable = int(random.uniform(3, 26) * 1024) * MIB
+    return Case(usable_bytes=usable, question=question, objective=random.choice(list(Objective)))
+
+
+def everything(subject: Subject, question: Question) -> Iterator[tuple[int, float]]:
+    """Yield number of GPUs and seconds per token of every configuration that fits, each answered in full."""
+    space = Space(subject.architecture, question, Offer(device=subject.device))
+    for count in space.counts:
+        for slot in space.slots(count):
+            for batch in space.batches(slot):
+                with suppress(EstimatorError):
+                    workload, layout = space.config(slot, batch)
+                    estimate = subject.answer(workload, layout)
+                    if missing_bytes(estimate, subject.device, confident=question.limits.confidence is not None):
+                        continue
+                    throughput = subject.throughput(workload, layout, estimate)
+                    assert throughput is not None
+                    yield count, 1 / throughput.tokens_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the search found beside what there is: the objective's value, None where nothing fits."""
+
+    case: Case
+    found: float | None
+    optimum: float | None
+
+
+@pytest.fixture(scope="module", name="outcomes")
+def _ask_all() -> list[Outcome]:
+    random, plans = Random(SEED), PlanCache()  # noqa: S311 - questions, not secrets
+    return [_outcome(random_case(random), plans) for _ in range(NUM_QUESTIONS)]
+
+
+def _outcome(case: Case, plans: PlanCache) -> Outcome:
+    device = a_device(case.usable_bytes)
+    subject = make_subject(MODEL, device, plans=plans)
+    fitting = list(everything(subject, case.question))
+    fastest = case.objective is Objective.FASTEST
+    optimum = min((seconds if fastest else count for count, seconds in fitting), default=None)
+    offer = Offer(device=device, price_per_gpu_hour=2.0)
+    try:
+        best = find_plans([(offer, subject)], case.question, case.objective).best
+    except EstimatorError:
+        assert not fitting
+        return Outcome(case, None, None)
+    if best is None:
+        return Outcome(case, None, optimum)
+    candidate = best.plan.candidates[0]
+    return Outcome(case, candidate.seconds_per_token if fastest else candidate.num_gpus, optimum)
+
+
+def test_no_plan_is_better_than_the_optimum(outcomes: list[Outcome]) -> None:
+    """A number that is too small would be a promise that the GPUs cannot keep."""
+    for outcome in outcomes:
+        if outcome.found is not None:
+            assert outcome.optimum is not None
+            assert outcome.found >= outcome.optimum * (1 - 1e-9), outcome
+
+
+def test_plans_are_the_optimum(outcomes: list[Outcome]) -> None:
+    """In 99 of 100 questions the number is that of the optimum, and a time is within a hundredth of it."""
+    right = [
+        outcome.found is None
+        if outcome.optimum is None
+        else outcome.found is not None and outcome.found <= outcome.optimum * 1.01
+        for outcome in outcomes
+    ]
+
+    assert sum(right) >= 0.99 * NUM_QUESTIONS, [outcome for outcome, hit in zip(outcomes, right, strict=True) if not hit]
+    assert sum(outcome.optimum is not None for outcome in outcomes) > NUM_QUESTIONS / 2
+    assert sum(outcome.optimum is None for outcome in outcomes) > NUM_QUESTIONS / 20
