@@ -136,6 +136,23 @@ def test_naming_a_stage_means_deepspeed(fields: dict[str, object], expected: Sha
     assert layout(**fields)[0].sharding is expected
 
 
+@pytest.mark.parametrize("sharding", [Sharding.FSDP1, Sharding.FSDP2])
+def test_full_sharding_is_stage_three(sharding: Sharding) -> None:
+    """Both of PyTorch's own shard everything, so that nobody has to name the stage."""
+    value, assumptions = layout(sharding=sharding.value, data_parallel=2)
+
+    assert (value.sharding, value.zero_stage) == (sharding, 3)
+    assert "layout.zero_stage = 3" in assumptions
+
+
+def test_reentrant_checkpoints_are_read_as_said() -> None:
+    """Nothing assumes them: whoever uses them says so."""
+    asked, _ = train(activation_checkpointing="full", reentrant_checkpointing=True)
+    silent, _ = train(activation_checkpointing="full")
+
+    assert (asked.reentrant_checkpointing, silent.reentrant_checkpointing) == (True, False)
+
+
 def test_absent_layout_is_one_gpu() -> None:
     """Without a layout every degree is one, and each is listed."""
     value, assumptions = read_layout(msgspec.UNSET)

@@ -46,7 +46,7 @@ MODELS = (
 )
 DEGREES = (1, 1, 1, 2, 3, 4, 8)
 WAYS = {
-    Framework.TRANSFORMERS: (Sharding.DDP, Sharding.DEEPSPEED, Sharding.FSDP2),
+    Framework.TRANSFORMERS: (Sharding.DDP, Sharding.DEEPSPEED, Sharding.FSDP1, Sharding.FSDP2),
     Framework.MEGATRON: (Sharding.MEGATRON,),
     Framework.TORCHTITAN: (Sharding.FSDP2,),
 }
