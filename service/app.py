@@ -11,7 +11,20 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from sqlalchemy import Engine
 
-from service.api import calibrations, ceilings, clusters, fit, gpus, how_many, measurements, models, operations, workers
+from service.api import (
+    calibrations,
+    ceilings,
+    clusters,
+    fit,
+    gpus,
+    how_many,
+    measurements,
+    models,
+    operations,
+    plans,
+    reservations,
+    workers,
+)
 from service.api.application import Lifespan, make_application
 from service.api.metrics import Census, Metrics
 from service.api.parts import Parts
@@ -36,8 +49,10 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
     clusters.router,
+    reservations.router,
     fit.router,
     how_many.router,
+    plans.router,
     ceilings.router,
     measurements.router,
     workers.router,
