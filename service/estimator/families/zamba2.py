@@ -161,10 +161,14 @@ def _check(spec: Zamba2Spec) -> None:
 
 
 def _embedded(run: Recording, tokens: Value, names: frozenset[str]) -> Embedded:
-    """Return the embeddings as the first hidden state, and a copy that every layer takes as an argument."""
-    original = copy_of(run.tape, tokens)
+    """Return the embeddings as the first hidden state, and a copy that every layer takes as an argument.
+
+    The hidden state is a value of its own: a checkpoint has its gradient first, while the copy's goes to the embedding.
+    """
+    original, x = copy_of(run.tape, tokens), run.tape.alias(tokens)
+    run.tape.free(tokens)
     run.common = Common(names, original)
-    return Embedded(x=tokens, passed=(integers(run.tape, run.extent.positions(1)), original))
+    return Embedded(x=x, passed=(integers(run.tape, run.extent.positions(1)), original))
 
 
 def _hybrids(spec: Zamba2Spec) -> list[HybridLayer]:

@@ -8,8 +8,11 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_spec
 from service.estimator.layout import Layout, Sharding
 from service.estimator.modules.shared_block import HybridLayer
+from service.estimator.passes import log_training
 from service.estimator.states import trained_parameters
-from service.estimator.workload import Attention, Lora, Method, Quantization, Workload
+from service.estimator.tape import sizes
+from service.estimator.training_pass import training_pass
+from service.estimator.workload import Attention, Checkpointing, Lora, Method, Quantization, Workload
 from tests.builders import a_device, a_serving, a_training
 from tests.unit.estimator.families.kept import a_family
 from tests.unit.estimator.families.small_steps import SmallStep
@@ -110,6 +113,21 @@ def test_a_prompt_and_its_tokens_need_what_was_traced(
     assert (instants["prefill"] - instants["load"], instants["decode"] - instants["load"]) == traced
     assert answer.serving is not None
     assert answer.serving.kv_cache_bytes == cache
+
+
+def test_a_checkpointed_step_leaves_nothing_behind() -> None:
+    """All but gradients is gone at its end, what inner checkpoints and the copy of the embeddings held too."""
+    left = [_left(checkpointing) for checkpointing in (Checkpointing.NONE, Checkpointing.FULL)]
+
+    assert left[0] == left[1]
+
+
+def _left(checkpointing: Checkpointing) -> int:
+    workload, model = a_training(activation_checkpointing=checkpointing), a_family(**_CONFIG)
+    events = log_training(model, training_pass(model, workload, Layout()))
+    values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
+    each = [sizes.evaluate(events.sizes[kind], values) for kind in events.kinds]
+    return sum(each[index] if index >= 0 else -each[~index] for index in events.order)
 
 
 def test_parameters_are_counted_once() -> None:
