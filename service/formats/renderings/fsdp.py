@@ -1,15 +1,15 @@
-"""accelerate's configuration for FSDP2 (accelerate 1.15, ``commands/config/config_args.py`` and ``utils/dataclasses.py``)."""
+"""accelerate's configuration for FSDP (accelerate 1.15, ``commands/config/config_args.py`` and ``utils/dataclasses.py``)."""
 
+from service.estimator.layout import Layout, Sharding
 from service.estimator.workload import Checkpointing, OffloadTarget, TrainWorkload
 from service.formats.renderings.job import Job
 
 
 def accelerate_config(job: Job, workload: TrainWorkload) -> dict[str, object]:
     """Return the configuration of ``accelerate launch``; rank and address of a node come with the command."""
-    layout, precision = job.layout, workload.precision
+    flat, precision = job.layout.sharding is Sharding.FSDP1, workload.precision
     casts = precision.autocast or precision.compute_dtype is not precision.param_dtype
-    shards = layout.shard_size or layout.data_parallel
-    return {
+    config: dict[str, object] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "FSDP",
         "mixed_precision": precision.compute_dtype.value if casts else "no",
@@ -17,20 +17,50 @@ def accelerate_config(job: Job, workload: TrainWorkload) -> dict[str, object]:
         "num_processes": job.gpus,
         "rdzv_backend": "c10d" if job.num_nodes > 1 else "static",
         "main_training_function": "main",
-        "fsdp_config": {
-            "fsdp_version": 2,
-            "fsdp_reshard_after_forward": layout.reshard_after_forward,
-            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-            "fsdp_offload_params": workload.offload.parameters is OffloadTarget.CPU,
-            "fsdp_activation_checkpointing": workload.activation_checkpointing is Checkpointing.FULL,
-            "fsdp_activation_checkpointing_offload": workload.offload.activations is OffloadTarget.CPU,
-            "fsdp_state_dict_type": "SHARDED_STATE_DICT",
-            "fsdp_cpu_ram_efficient_loading": True,
-        },
-        "parallelism_config": {
-            "parallelism_config_dp_replicate_size": layout.data_parallel // shards,
-            "parallelism_config_dp_shard_size": shards,
-            "parallelism_config_tp_size": layout.tensor_parallel,
-            "parallelism_config_cp_size": layout.context_parallel,
-        },
+        "fsdp_config": _wrapped(workload) | (_flat(job.layout) if flat else _by_tensor(job.layout, workload)),
+    }
+    return config if flat else config | {"parallelism_config": _degrees(job.layout)}
+
+
+def _wrapped(workload: TrainWorkload) -> dict[str, object]:
+    """Return what both versions are told; their own checkpoints are not reentrant, so that the Trainer makes those."""
+    recomputes = workload.activation_checkpointing is Checkpointing.FULL and not workload.reentrant_checkpointing
+    return {
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_offload_params": workload.offload.parameters is OffloadTarget.CPU,
+        "fsdp_activation_checkpointing": recomputes,
+        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+        "fsdp_cpu_ram_efficient_loading": True,
+    }
+
+
+def _by_tensor(layout: Layout, workload: TrainWorkload) -> dict[str, object]:
+    return {
+        "fsdp_version": 2,
+        "fsdp_reshard_after_forward": layout.reshard_after_forward,
+        "fsdp_activation_checkpointing_offload": workload.offload.activations is OffloadTarget.CPU,
+    }
+
+
+def _flat(layout: Layout) -> dict[str, object]:
+    """Return FSDP1's words: a strategy says whether parameters are gathered again, and whether nodes have copies."""
+    ranks = layout.data_parallel * layout.context_parallel
+    strategy = "FULL_SHARD" if layout.reshard_after_forward else "SHARD_GRAD_OP"
+    if layout.shard_size not in {None, ranks}:
+        strategy = "HYBRID_SHARD" if layout.reshard_after_forward else "HYBRID_SHARD_ZERO2"
+    return {
+        "fsdp_version": 1,
+        "fsdp_sharding_strategy": strategy,
+        "fsdp_use_orig_params": True,
+        "fsdp_sync_module_states": True,
+    }
+
+
+def _degrees(layout: Layout) -> dict[str, object]:
+    shards = layout.shard_size or layout.data_parallel
+    return {
+        "parallelism_config_dp_replicate_size": layout.data_parallel // shards,
+        "parallelism_config_dp_shard_size": shards,
+        "parallelism_config_tp_size": layout.tensor_parallel,
+        "parallelism_config_cp_size": layout.context_parallel,
     }

@@ -1,5 +1,6 @@
 """transformers' Trainer: its arguments, the model's, PEFT's and bitsandbytes' keywords (transformers 5.23, peft 0.21)."""
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -35,12 +36,15 @@ _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 def training_arguments(workload: TrainWorkload, *, checkpoints: bool) -> dict[str, str | int | float | bool]:
     """Return the fields of ``TrainingArguments``; ``checkpoints``: the Trainer recomputes, and not FSDP."""
     precision = workload.precision
+    recomputes = checkpoints and workload.activation_checkpointing is not Checkpointing.NONE
     arguments: dict[str, str | int | float | bool] = {
         "per_device_train_batch_size": workload.micro_batch_size,
         "gradient_accumulation_steps": workload.gradient_accumulation_steps,
         "max_grad_norm": 1.0 if workload.gradient_clipping else 0.0,
-        "gradient_checkpointing": checkpoints and workload.activation_checkpointing is not Checkpointing.NONE,
+        "gradient_checkpointing": recomputes,
     }
+    if recomputes:
+        arguments["gradient_checkpointing_kwargs"] = json.dumps({"use_reentrant": workload.reentrant_checkpointing})
     if workload.optimizer in OPTIMIZERS:
         arguments["optim"] = OPTIMIZERS[workload.optimizer]
     if precision.autocast:

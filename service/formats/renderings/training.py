@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from service.estimator.layout import Sharding
+from service.estimator.layout import FULLY_SHARDED, Sharding
 from service.estimator.workload import Framework, TrainWorkload
 from service.formats.renderings import deepspeed, torchtitan
 from service.formats.renderings.fsdp import accelerate_config
@@ -52,8 +52,8 @@ def torchrun(job: Job, script: Sequence[str]) -> tuple[str, ...]:
 
 
 def _with_trainer(job: Job, workload: TrainWorkload, environment: dict[str, str]) -> Launch:
-    fsdp, deeply = job.layout.sharding is Sharding.FSDP2, job.layout.sharding is Sharding.DEEPSPEED
-    arguments = training_arguments(workload, checkpoints=not fsdp)
+    fsdp, deeply = job.layout.sharding in FULLY_SHARDED, job.layout.sharding is Sharding.DEEPSPEED
+    arguments = training_arguments(workload, checkpoints=not fsdp or workload.reentrant_checkpointing)
     files: dict[str, str] = {}
     notes = said_by_the_script(workload)
     if deeply:

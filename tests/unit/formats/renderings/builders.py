@@ -12,6 +12,7 @@ from service.formats.renderings.job import GpuNames, Job
 TRAIN = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
 MEGATRON = TrainWorkload(sequence_length=4096, framework=Framework.MEGATRON)
 ZERO_3 = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.DEEPSPEED)
+FLAT = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP1)
 FULLY_SHARDED = Layout(data_parallel=16, zero_stage=3, sharding=Sharding.FSDP2)
 
 

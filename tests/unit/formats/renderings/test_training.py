@@ -11,6 +11,7 @@ from accelerate.commands.config.config_args import ClusterConfig  # type: ignore
 from accelerate.commands.launch import launch_command_parser  # type: ignore[import-untyped]  # it ships no types
 from accelerate.utils import FullyShardedDataParallelPlugin  # type: ignore[import-untyped]  # it ships no types
 from peft import LoraConfig
+from torch.distributed.fsdp import ShardingStrategy
 from torch.distributed.run import get_args_parser
 from transformers import BitsAndBytesConfig, HfArgumentParser, TrainingArguments
 from transformers.training_args import OptimizerNames
@@ -20,7 +21,7 @@ from service.estimator.precision import POLICIES
 from service.estimator.workload import Allocator, Checkpointing, Framework, Lora, Method, Offload, OffloadTarget, TrainWorkload
 from service.formats.renderings.render import launch_of
 from service.formats.renderings.trainer import OPTIMIZERS
-from tests.unit.formats.renderings.builders import FULLY_SHARDED, MEGATRON, TRAIN, ZERO_3, a_job
+from tests.unit.formats.renderings.builders import FLAT, FULLY_SHARDED, MEGATRON, TRAIN, ZERO_3, a_job, flags_of
 
 BATCHED = replace(TRAIN, micro_batch_size=2, gradient_accumulation_steps=4)
 
@@ -120,6 +121,36 @@ def test_accelerate_reads_its_configuration(tmp_path: Path) -> None:
     assert said <= known
     assert read.fsdp_config["fsdp_version"] == 2
     assert (read.fsdp_config["fsdp_offload_params"], read.fsdp_config["fsdp_reshard_after_forward"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("layout", "strategy"),
+    [
+        (FLAT, ShardingStrategy.FULL_SHARD),
+        (replace(FLAT, reshard_after_forward=False), ShardingStrategy.SHARD_GRAD_OP),
+        (replace(FLAT, shard_size=8), ShardingStrategy.HYBRID_SHARD),
+    ],
+)
+def test_flat_parameters_are_sharded_by_strategy(layout: Layout, strategy: ShardingStrategy, tmp_path: Path) -> None:
+    """FSDP1 has a word for each way to shard, and no degrees of parallelism beside it."""
+    launch = launch_of(a_job(layout=layout))
+    (tmp_path / "config.yaml").write_text(launch.files["accelerate_config.yaml"])
+    read = ClusterConfig.from_yaml_file(str(tmp_path / "config.yaml"))
+
+    assert read.fsdp_config["fsdp_version"] == 1
+    assert ShardingStrategy[read.fsdp_config["fsdp_sharding_strategy"]] is strategy
+    assert read.parallelism_config == {}
+
+
+@pytest.mark.parametrize("layout", [ZERO_3, FULLY_SHARDED, FLAT])
+def test_reentrant_checkpoints_are_the_trainers(layout: Layout) -> None:
+    """FSDP's own checkpoints are not reentrant: those that are asked for come from the Trainer, whoever shards."""
+    launch = launch_of(a_job(replace(TRAIN, reentrant_checkpointing=True), layout))
+    flags = flags_of(launch.command)
+
+    assert flags["gradient_checkpointing"] == "true"
+    assert json.loads(flags["gradient_checkpointing_kwargs"]) == {"use_reentrant": True}
+    assert '"fsdp_activation_checkpointing": true' not in "".join(launch.files.values())
 
 
 def test_accelerate_reads_its_command() -> None:
