@@ -21,8 +21,10 @@ COMMANDS = {
     "migrate": "bring the database to this version's schema",
     "fit": "does a workload fit on a GPU? answers offline",
     "how-many": "how many GPUs does it need? answers offline",
+    "plan": "which GPUs, how many, in which layout? answers offline",
     "models": "list, show, store and delete models",
     "clusters": "list, show, store and delete clusters",
+    "reservations": "list, show, make and release reservations of GPUs",
     "measure": "ask for a measurement and watch it",
     "version": "print the version",
 }
@@ -64,7 +66,7 @@ def _dispatch(given: Sequence[str]) -> int:
 
 
 def _overview() -> str:
-    lines = [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
+    lines = [f"  {name:<12} {text}" for name, text in COMMANDS.items()]
     return "\n".join(["usage: headroom COMMAND …", "", *lines, "", "`headroom COMMAND --help` shows what a command takes.", ""])
 
 

@@ -35,30 +35,33 @@ def _body(options: argparse.Namespace) -> Document:
 
 
 def _show_list(items: list[Document]) -> None:
-    columns = ("name", "pools", "GPUs", "free")
+    columns = ("name", "pools", "GPUs", "reserved", "free")
     rows = [
         (
             item["name"],
             ", ".join(pool["gpu"] for pool in item["pools"]),
             str(sum(pool["total_gpus"] for pool in item["pools"])),
+            str(sum(pool["reserved_gpus"] for pool in item["pools"])),
             str(sum(pool["free_gpus"] for pool in item["pools"])),
         )
         for item in items
     ]
-    console().print(table(columns, rows, right=("GPUs", "free")))
+    console().print(table(columns, rows, right=("GPUs", "reserved", "free")))
 
 
 def _show_one(cluster: Document) -> None:
-    columns = ("pool", "GPU", "per node", "GPUs", "free", "host memory")
+    columns = ("pool", "GPU", "per node", "GPUs", "reserved", "free", "host memory")
     rows = [
         (
             pool["name"],
             pool["gpu"],
             str(pool["gpus_per_node"]),
             str(pool["total_gpus"]),
+            str(pool["reserved_gpus"]),
             str(pool["free_gpus"]),
             show_bytes(pool["host_memory_bytes"]),
         )
         for pool in cluster["pools"]
     ]
-    console().print(titled(cluster["name"], table(columns, rows, right=("per node", "GPUs", "free", "host memory"))))
+    right = ("per node", "GPUs", "reserved", "free", "host memory")
+    console().print(titled(cluster["name"], table(columns, rows, right=right)))

@@ -76,6 +76,26 @@ def test_models_and_clusters_are_stored_and_asked_about(up: Up, config: Path, tm
     assert json.loads(run("clusters", "--json").stdout) == []
 
 
+def test_gpus_are_reserved_and_released(up: Up, tmp_path: Path) -> None:
+    """What is reserved is listed and missing from the cluster's free GPUs; the next asker is told what is left."""
+    run = client_of(up("--workers", "0").url)
+    pools = tmp_path / "pools.json"
+    pools.write_text(json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]}))
+    run("clusters", "add", "prod-a", "--file", str(pools))
+    made = run(
+        "reservations", "add", "prod-a", "--holder", "alice", "--gpus", "a/a-2=4", "--gpus", "a=3", "--for", "2h", "--json"
+    )
+    reservation = json.loads(made.stdout)
+
+    assert reservation["num_gpus"] == 7
+    assert "alice" in run("reservations", "list", "prod-a").stdout
+    assert json.loads(run("clusters", "show", "prod-a", "--json").stdout)["pools"][0]["free_gpus"] == 5
+    refused = run("reservations", "add", "prod-a", "--holder", "bob", "--gpus", "a=6", "--for", "30m")
+    assert (refused.returncode, "pool a has 5 free of the 6" in refused.stderr) == (2, True)
+    assert run("reservations", "delete", "prod-a", reservation["id"]).returncode == 0
+    assert json.loads(run("reservations", "list", "prod-a", "--json").stdout) == []
+
+
 def test_offline_and_server_say_the_same(up: Up) -> None:
     """A catalogue model gets the same answer with and without a server."""
     url = up("--workers", "0").url
