@@ -20,6 +20,7 @@ from service.estimator.tape.hosted import Checkpoint, checkpoint_on_host
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.products import end_autocast, integers
 from service.estimator.tape.units import Gathering, Units
+from service.estimator.tape.unrolling import unrolled
 from service.estimator.workload import Attention, Cache, Checkpointing, Lora
 
 Highs = dict[Section, tuple[Point, ...]]
@@ -117,11 +118,17 @@ def record_training(model: Architecture, how: TrainingPass) -> Highs:
 
 def log_training(model: Architecture, how: TrainingPass) -> Events:
     """Return the allocations and releases of forward, loss and backward of one micro batch, in order."""
-    tape = LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating)
+    short = _logged(model, how, shortens=True)
+    events = unrolled(short.events(), short.loops)
+    return events if events is not None else _logged(model, how, shortens=False).events()
+
+
+def _logged(model: Architecture, how: TrainingPass, *, shortens: bool) -> LoggingTape:
+    tape = LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating, shortens=shortens)
     if how.gathering is not None:
         tape.units = _unit_tensors(model)
     _run_training(tape, model, how)
-    return tape.events()
+    return tape
 
 
 def _unit_tensors(model: Architecture) -> dict[int, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 A frontier of points is enough for what is allocated; what an allocator reserves depends on the order in which blocks of
 different sizes come and go. Nothing is counted here, and nothing of it is made unless an answer replays the allocator.
+Of long repeats the blocks at both ends are recorded; ``unrolling`` writes out those between them.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
+from service.estimator.tape.loops import RECORDED, Loop
 from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.sizes import Size
 
@@ -33,9 +35,13 @@ class Events:
 class LoggingTape(Tape):
     """A tape that writes down what happens instead of counting it."""
 
-    def __init__(self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False) -> None:
-        """Start with an empty log."""
+    def __init__(
+        self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False, shortens: bool = False
+    ) -> None:
+        """Start with an empty log; ``shortens`` leaves out the blocks in the middle of long repeats."""
         super().__init__(section, mode, autocast=autocast, accumulating=accumulating)
+        self.loops: list[Loop] = []
+        self._shortens = shortens
         self.ledger = _Uncounted(section)
         self.units: Mapping[int, tuple[int, ...]] = {}
         """Elements of each tensor of a sharded unit, by the elements of all of them."""
@@ -70,7 +76,25 @@ class LoggingTape(Tape):
                 self._order.append(~storage.event)
 
     def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
-        """Run every one of the equal blocks; each has parameters of its own."""
+        """Run every one of the equal blocks, or those at both ends; each has parameters of its own."""
+        if not self._shortens or count <= RECORDED or self.mode is not Mode.RECORDING:
+            return self._each(count, block, x)
+        loop = Loop(count=count)
+        self.loops.append(loop)
+
+        def marked(value: Value) -> Value:
+            loop.forward.append(len(self._order))
+            self.hook(lambda: loop.backward.append(len(self._order)))
+            return block(value)
+
+        self._shortens = False  # a block is recorded whole
+        x = self._each(RECORDED, marked, x)
+        self._shortens = True
+        loop.forward.append(len(self._order))
+        self.hook(lambda: loop.backward.append(len(self._order)))
+        return x
+
+    def _each(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
         outer = self.path
         for index in range(count):
             self.path = f"{outer}{index}/"
@@ -81,7 +105,10 @@ class LoggingTape(Tape):
     def revive(self, _: int, storage: Storage) -> None:
         """Strike out the release of a storage that an outer name kept."""
         if storage.references == 0 and storage.event is not None:
-            self._order.remove(~storage.event)
+            place = self._order.index(~storage.event)
+            del self._order[place]
+            for loop in self.loops:
+                loop.strike(place)
         storage.references += 1
 
     def gather(self, elements: int, bytes_each: int) -> list[Storage]:
