@@ -22,12 +22,14 @@ class Buckets:
 NO_BUCKETS = Buckets()
 
 
-def gathering(precision: Precision, layout: Layout, *, offloads: bool = False, adapts: bool = False) -> Gathering | None:
+def gathering(
+    precision: Precision, layout: Layout, *, offloads: bool = False, adapts: bool = False, reentrant: bool = False
+) -> Gathering | None:
     """Return how parameters are gathered; None where every rank has them all.
 
     FSDP2 gathers on a single rank too, and so does who ``offloads`` parameters. DeepSpeed's stage 3 fetches module by module:
     the embedding gives way to the first block (deepspeed 0.19 ``partitioned_param_coordinator.py``). FSDP1 wraps what
-    ``adapts`` apart from what is frozen.
+    ``adapts`` apart from what is frozen, and gathers nothing ahead for blocks whose checkpoints are ``reentrant``.
     """
     if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2 and not offloads:
         return None
@@ -40,6 +42,7 @@ def gathering(precision: Precision, layout: Layout, *, offloads: bool = False, a
         separate=layout.shard_embeddings_separately or layout.sharding is Sharding.DEEPSPEED,
         flat=layout.sharding is Sharding.FSDP1,
         adapters_apart=layout.sharding is Sharding.FSDP1 and adapts,
+        ahead=not reentrant,
     )
 
 

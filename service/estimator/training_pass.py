@@ -61,6 +61,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
             layout,
             offloads=workload.offload.parameters is not OffloadTarget.NONE,
             adapts=workload.lora is not None,
+            reentrant=workload.reentrant_checkpointing,
         ),
         scheme=base.scheme,
         compute=precision.compute_dtype,

@@ -1,9 +1,11 @@
 """Units of FSDP1 (torch 2.13 ``distributed/fsdp/_runtime_utils.py``): each gathered into one flat buffer, which is it.
 
-Parameters are views of that buffer, so that nothing is copied out. The root stays gathered after forward; backward begins
-with the last block gathered ahead (``BACKWARD_PRE``), and each block gathers the one before it, in the order in which units
-ended their forward. Where adapters are units of their own (PEFT's ``fsdp_auto_wrap_policy`` makes one of every trained layer),
-a block gathers one of its adapters ahead, and the first of them gathers the block before: at the end of this one's backward.
+Parameters are views of that buffer, so that nothing is copied out. The order of events was read off logged runs. The root stays
+gathered after forward; backward begins with the last block gathered ahead (``BACKWARD_PRE``), and each block gathers the one
+before it, in the order in which units ended their forward. Where adapters are units of their own (PEFT's
+``fsdp_auto_wrap_policy`` makes one of every trained layer), a block gathers one of its adapters ahead, and the first of them
+gathers the block before: at the end of this one's backward. A reentrant checkpoint runs its forward without a graph, so that
+no unit expects a backward, and none is gathered ahead.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,7 @@ class FlatUnits(Units):
 
     def end_forward(self) -> None:
         """Gather the block that backward begins with: the root does, when its own comes by."""
-        if self.how.reshard:
+        if self.how.reshard and self.how.ahead:
             self._ahead = self._weights(self._last)
 
     def _before_backward(self, weights: list[Storage], elements: int, following: int) -> None:
@@ -49,7 +51,7 @@ class FlatUnits(Units):
         super()._after_backward(weights, elements, trained)
 
     def _gather_ahead(self) -> None:
-        if self._following:
+        if self._following and self.how.ahead:
             self._ahead = self._weights(self._following)
 
     def _buffer(self, _: int) -> Storage:

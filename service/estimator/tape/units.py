@@ -29,6 +29,8 @@ class Gathering:
     """Whether a unit is one flat parameter, as FSDP1 makes it."""
     adapters_apart: bool = False
     """Whether adapters are units of their own, inside of blocks whose units have no trained weights."""
+    ahead: bool = True
+    """Whether flat parameters are gathered ahead in backward."""
 
 
 class Units:

@@ -69,14 +69,23 @@ def test_blocks_that_are_trained_whole_keep_none() -> None:
     assert _growth(workload, FSDP1) == _growth(replace(workload, reentrant_checkpointing=False), FSDP1)
 
 
-@pytest.mark.parametrize(("tokens", "blocks"), [(1, {"full": 2, "lora": 2}), (2048, {"full": 2, "lora": 1})])
-def test_a_block_gathers_the_one_before_it_at_once_or_after_its_adapters(tokens: int, blocks: dict[str, int]) -> None:
-    """Full fine-tuning holds two blocks all the time, adapters at the end of a block, when what it keeps is gone."""
+@pytest.mark.parametrize(
+    ("tokens", "reentrant", "blocks"),
+    [
+        (1, False, {"full": 2, "lora": 2}),
+        (2048, False, {"full": 2, "lora": 1}),
+        (1, True, {"full": 1, "lora": 1}),
+        (2048, True, {"full": 1, "lora": 1}),
+    ],
+)
+def test_blocks_that_are_gathered_at_once(tokens: int, reentrant: bool, blocks: dict[str, int]) -> None:  # noqa: FBT001 - a case
+    """Full fine-tuning holds two, adapters at the end of a block; with reentrant checkpoints there is never more than one."""
     widths: dict[str, Any] = {"intermediate_size": 4096, "num_hidden_layers": 4}
     model = a_model(**widths)
     block, root = (2 * count for count in (model.counts.largest_block, model.counts.outside_blocks))
+    words = ADAPTED | {"sequence_length": tokens, "optimizer": "sgd", "reentrant_checkpointing": reentrant}
     for method, fields in (("full", {"method": Method.FULL, "lora": None}), ("lora", {})):
-        answer = _ask(a_training(**(ADAPTED | fields | {"sequence_length": tokens, "optimizer": "sgd"})), **widths)
+        answer = _ask(a_training(**(words | fields)), **widths)
         gathered = {part.name: part.bytes for part in answer.components}["gathered_weights"]
 
         assert root + blocks[method] * block <= gathered < root + (blocks[method] + 0.5) * block
