@@ -60,6 +60,7 @@ def read_plan(
     asked = read_asked(request)
     return PlanQuestion(
         architecture=model.architecture,
+        model_name=model.name or model.architecture.family,
         question=asked.question,
         offers=_offers(request, prices) if inventory is None else _pools(inventory, prices),
         objective=request.objective,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from service.api.answers import fit_answer, remedy_answer, require_exact
 from service.api.plan_answers import rejected_answer
 from service.api.plan_questions import PriceBook
+from service.api.renderings import requests_of
 from service.api.schemas.how_many import RejectedAnswer, SearchedAnswer
 from service.api.schemas.plans import AlternativeAnswer, ParetoAnswer, PlanAnswer, PlanCandidate
 from service.api.words import gpu_words, layout_words, workload_words
@@ -59,7 +60,9 @@ def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: Pl
         cost_per_hour=offered.offer.cost_per_hour(candidate.num_gpus),
         price_source=prices.source(offered.offer),
         placement=None,
-        requests=None,
+        requests=requests_of(
+            asked.model_name, asked.architecture, (candidate.workload, candidate.layout), offered.offer.device
+        ),
     )
 
 

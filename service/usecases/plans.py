@@ -20,6 +20,8 @@ class PlanQuestion:
     """One question on several kinds of GPUs; ``assumptions`` are the defaults that are not searched."""
 
     architecture: Architecture
+    model_name: str
+    """What launchers are told to load."""
     question: Question
     offers: Sequence[Offer]
     objective: Objective

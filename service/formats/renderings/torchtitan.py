@@ -41,9 +41,15 @@ def torchtitan_tables(workload: TrainWorkload, layout: Layout) -> dict[str, dict
 
 def unsaid(workload: TrainWorkload) -> tuple[str, ...]:
     """Return what of a workload torchtitan's tables cannot say."""
-    if workload.optimizer in _OPTIMIZERS:
-        return ()
-    return (f"torchtitan builds AdamW; {workload.optimizer} needs an optimizer of one's own",)
+    notes = []
+    if workload.optimizer not in _OPTIMIZERS:
+        notes.append(f"torchtitan builds AdamW; {workload.optimizer} needs an optimizer of one's own")
+    if workload.precision.master_dtype is not None:
+        notes.append(
+            f"precision {workload.precision.name}: torchtitan casts fp32 weights at gather; masters of 16-bit weights need an "
+            "optimizer of one's own"
+        )
+    return tuple(notes)
 
 
 def _recomputed(workload: TrainWorkload) -> dict[str, Scalar]:

@@ -226,6 +226,8 @@ def test_the_allocators_setting_goes_with_the_job() -> None:
     [
         (replace(TRAIN, optimizer="muon"), "optimizer muon"),
         (replace(TRAIN, precision=POLICIES["fp16"]), "DeepSpeed keeps fp32 masters"),
+        (replace(TRAIN, framework=Framework.TORCHTITAN), "torchtitan casts fp32 weights"),
+        (replace(TRAIN, framework=Framework.TORCHTITAN, optimizer="sgd"), "torchtitan builds AdamW"),
         (replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2), "one layer in every 2"),
     ],
 )

@@ -1,0 +1,44 @@
+"""A candidate of a plan as requests to schedulers and launchers."""
+
+from service.api.schemas.fields import JsonObject
+from service.catalog.gpus import list_gpus
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.layout import Layout
+from service.estimator.workload import Workload
+from service.formats.renderings.job import GpuNames, Job
+from service.formats.renderings.render import render
+
+
+def requests_of(
+    model_name: str,
+    architecture: Architecture,
+    configuration: tuple[Workload, Layout],
+    device: Device,
+    *,
+    nodes: tuple[str, ...] = (),
+    mig_profile: str | None = None,
+) -> JsonObject:
+    """Return what asks Kubernetes, Slurm, Ray and SkyPilot for these GPUs, and what starts the framework on them.
+
+    ``nodes`` are those of a cluster that it was placed on; ``mig_profile`` says that each GPU is such a slice.
+    """
+    workload, layout = configuration
+    return render(
+        Job(
+            model_name=model_name,
+            model=architecture,
+            workload=workload,
+            layout=layout,
+            device=device,
+            gpu=gpu_names(device),
+            nodes=nodes,
+            mig_profile=mig_profile,
+        )
+    )
+
+
+def gpu_names(device: Device) -> GpuNames | None:
+    """Return what others call a GPU of the catalogue; None for one of which only the memory is known."""
+    entry = next((entry for entry in list_gpus() if entry.name == device.name), None)
+    return None if entry is None else GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases)

@@ -1,0 +1,48 @@
+"""What a plan asks of schedulers and launchers, over HTTP."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from tests.unit.api.builders import served
+
+TRAIN = {"task": "train", "sequence_length": 1024, "activation_checkpointing": "full"}
+SERVE = {"task": "serve", "engine": "vllm", "num_sequences": 8, "prompt_tokens": 512}
+
+
+@pytest.fixture(scope="module", name="client")
+def start() -> Iterator[TestClient[Any]]:
+    """Serve the API over fakes for the tests of this file."""
+    with served() as client:
+        yield client
+
+
+def _candidates(client: TestClient[Any], **question: object) -> list[dict[str, Any]]:
+    found = client.post("/v1/plans", json={"model": "llama-2-7b", "gpus": ["A100-SXM4-80GB"], **question})
+    assert found.status_code == 200, found.text
+    candidates: list[dict[str, Any]] = found.json()["candidates"]
+    return candidates
+
+
+@pytest.mark.parametrize("workload", [TRAIN, SERVE])
+def test_every_candidate_asks_for_its_gpus(client: TestClient[Any], workload: dict[str, Any]) -> None:
+    """Nodes, GPUs of each and replicas are the candidate's number of GPUs, for the model that was asked."""
+    candidates = _candidates(client, workload=workload)
+
+    assert candidates
+    for candidate in candidates:
+        requests = candidate["requests"]
+        launch = requests["launch"]
+        assert set(requests) == {"kubernetes", "slurm", "ray", "skypilot", "launch"}
+        assert launch["nodes"] * launch["gpus_per_node"] * launch["replicas"] == candidate["num_gpus"]
+        assert requests["skypilot"]["name"].startswith("llama-2-7b-")
+
+
+def test_a_gpu_of_known_memory_alone_is_asked_for_by_memory(client: TestClient[Any]) -> None:
+    """No product name is made up for it."""
+    (candidate, *_) = _candidates(client, workload=SERVE, gpus=[{"memory_bytes": "48Gi"}])
+
+    assert candidate["requests"]["skypilot"]["resources"]["accelerators"].startswith("48GB+:")
+    assert "nodeSelector" not in str(candidate["requests"]["kubernetes"]).replace("nodeSelectorTerms", "")
