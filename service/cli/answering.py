@@ -9,7 +9,7 @@ from service.estimator.errors import EstimatorError
 
 
 def answer(question: str, document: dict[str, Any], *, server: str | None) -> dict[str, Any]:
-    """Return the contract's answer to ``fit`` or ``how_many``; refusals speak of flags."""
+    """Return the contract's answer to ``fit``, ``how_many`` or ``plan``; refusals speak of flags."""
     # A cold answer has no time for an HTTP client, nor a cold fit for the search; a client needs no estimator.
     source = import_module(f"service.cli.offline_{question}" if server is None else "service.cli.remote")
     try:

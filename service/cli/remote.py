@@ -20,6 +20,13 @@ def how_many(document: Document, server: str) -> Document:
         return read(client, path_of("how-many"), **query_of(document))
 
 
+def plan(document: Document, server: str) -> Document:
+    """Return the server's answer to a plans question."""
+    with connect(server) as client:
+        answer: Document = ask(client, "POST", path_of("plans"), body=document).json()
+    return answer
+
+
 def query_of(document: Mapping[str, Any]) -> dict[str, str]:
     """Return a how-many request as query parameters: flat, an adapter's words with their section."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in _flat(document)}

@@ -129,18 +129,14 @@ class Search:
 
     def _fitting(self, num_gpus: int) -> list[tuple[Slot, Batch]]:
         return [
-            (slot, batch)
-            for slot in self.bounded(num_gpus)
-            if self._smallest_fits(slot)
-            for batch in self.space.batches(slot)
-            if self._fits(slot, batch)
+            (slot, batch) for slot in self.bounded(num_gpus) for batch in self.space.batches(slot) if self._fits(slot, batch)
         ]
 
     def _smallest_fits(self, slot: Slot) -> bool:
         """Whether some batch of a slot fits; a question with limits of time asks for one that is in time as well."""
         limited = self.clock.is_limited
         return any(
-            self._fits(slot, batch) and (not limited or self._in_time(slot, batch)) for batch in self.space.batches(slot)
+            (not limited or self._in_time(slot, batch)) and self._fits(slot, batch) for batch in self.space.batches(slot)
         )
 
     def _can_fit(self, slot: Slot) -> bool:

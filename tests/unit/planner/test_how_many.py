@@ -157,7 +157,9 @@ def test_nothing_is_enough() -> None:
 
 def test_a_fixed_number_of_gpus_that_is_too_small_says_so() -> None:
     """The reason names the number that the request fixes."""
-    plan = _plan(an_a100_subject("llama-2-7b"), LONG, Layout(data_parallel=2), fixed=frozenset({"data_parallel"}), frameworks=REPLICATED)
+    plan = _plan(
+        an_a100_subject("llama-2-7b"), LONG, Layout(data_parallel=2), fixed=frozenset({"data_parallel"}), frameworks=REPLICATED
+    )
 
     assert plan.num_gpus is None
     assert plan.reason is not None

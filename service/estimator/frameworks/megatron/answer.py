@@ -21,7 +21,7 @@ from service.estimator.result import Basis, CheckpointBytes, Component, Detail, 
 from service.estimator.units import format_count
 from service.estimator.workload import TrainWorkload
 
-MAX_SHAPES = 256
+MAX_SHAPES = 1024
 _CORE = "Megatron Core: core/distributed/param_and_grad_buffer.py, core/optimizer/distrib_optimizer.py"
 _KEPT = "tensors that Megatron Core's and Transformer Engine's autograd functions keep, read in their sources"
 

@@ -21,7 +21,7 @@ from service.estimator.timeline import Timeline, train_timeline
 from service.estimator.train_answer import explain_training
 from service.estimator.workload import Framework, Loss, TrainWorkload
 
-MAX_RECORDINGS = 256
+MAX_RECORDINGS = 1024
 _PLAIN = LossPass(kind=Loss.FULL_LOGITS)
 
 
