@@ -76,11 +76,20 @@ def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> 
         gathers=gathering(workload.precision, layout) is not None,
         resident=resident,
         resident_bytes=sum(resident.values()),
-        steady_bytes=states.resident + held.resident + states.gradients * keeps_buffer,
+        steady_bytes=states.resident + held.resident + states.gradients * (keeps_buffer or _outlive_the_step(layout, shards)),
         step=step,
         step_bytes=sum(step.values()),
         host_bytes=host_bytes,
     )
+
+
+def _outlive_the_step(layout: Layout, shards: Shards) -> bool:
+    """Tell whether gradients are there until their unit's next forward, though zero_grad has dropped them.
+
+    Under ``use_orig_params``, which accelerate's launcher sets, the parameters' gradients are views of the flat one, and that
+    one is dropped when its unit is gathered (torch 2.13 ``_flat_param.py``, ``_reset_flat_param_grad_info_if_needed``).
+    """
+    return layout.sharding is Sharding.FSDP1 and shards.gradients > 1
 
 
 def _resident(states: TrainStates, held: Buckets, standing_gradients: int) -> Parts:

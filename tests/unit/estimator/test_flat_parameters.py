@@ -45,8 +45,8 @@ def _backward(workload: TrainWorkload, layout: Layout, layers: int) -> int:
 
 
 def _growth(workload: TrainWorkload, layout: Layout) -> int:
-    """Return what another layer adds to backward's highest moment, beyond what rests between steps."""
-    resting = [_ask(workload, layout, num_hidden_layers=layers).steady_bytes for layers in (6, 7)]
+    """Return what another layer adds to backward's highest moment, beyond its weights and states."""
+    resting = [_ask(workload, FSDP2, num_hidden_layers=layers).steady_bytes for layers in (6, 7)]
     return _backward(workload, layout, 7) - _backward(workload, layout, 6) - (resting[1] - resting[0])
 
 
@@ -93,10 +93,19 @@ def test_blocks_that_are_gathered_at_once(tokens: int, reentrant: bool, blocks: 
 
 def test_states_are_cut_from_one_flat_parameter() -> None:
     """Every rank has its share of all elements together, where FSDP2 gives the first rank the larger part of each tensor."""
-    odd: dict[str, Any] = {"vocab_size": 101}
-    flat, split = (_ask(a_training(precision="fp32"), layout, **odd).steady_bytes for layout in (FSDP1, FSDP2))
+    answers = [_ask(a_training(precision="fp32"), layout, vocab_size=101) for layout in (FSDP1, FSDP2)]
+    flat, split = ({part.name: part.bytes for part in answer.components}["optimizer_states"] for answer in answers)
 
     assert flat < split
+
+
+def test_gradients_rest_between_steps() -> None:
+    """The flat gradient is there until its unit's next forward: 4 bytes for each element of a rank's adapters."""
+    workload = a_training(**ADAPTED)
+    flat, split = (_ask(workload, layout) for layout in (FSDP1, FSDP2))
+    adapters = {part.name: part.bytes for part in flat.components}["adapters"]
+
+    assert flat.steady_bytes - split.steady_bytes == adapters
 
 
 def test_one_rank_is_not_wrapped() -> None:

@@ -56,10 +56,7 @@ def translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         workload["lora"] = _named(row)
     ranks = row["parallelism"]["dp_shard"]
     layout = {"data_parallel": ranks, "sharding": "fsdp1", "zero_stage": 3} if ranks > 1 else {}
-    made = case({**row, "model": _plain(row)}, workload, layout, scores_as="adapters" if adapts else "training", **_model(row))
-    if ranks > 1 and not adapts:  # the last reading of FSDP1's trainer is 8 bytes per parameter: gradients are in it
-        made["readings"] = [reading for reading in made["readings"] if reading["quantity"] != "memory_allocated_steady"]
-    yield made
+    yield case({**row, "model": _plain(row)}, workload, layout, scores_as="adapters" if adapts else "training", **_model(row))
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
