@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from deploy.bench.batches import batches
 from deploy.bench.load import Load, request_bytes, run_load
 from deploy.bench.servers import floor, service
 from service.catalog.gpus import resolve_gpu
@@ -107,7 +108,7 @@ def _wall_ms(command: list[str]) -> float:
 def main() -> None:
     """Print all tables."""
     console = Console()
-    for part in (estimates, cold_start, requests):
+    for part in (estimates, cold_start, requests, batches):
         console.print(part())
 
 

@@ -32,7 +32,7 @@ EXAMPLE = {
     ],
     "detail": "numbers",
 }
-SLICE_S = 0.002
+SLICE_S = 0.004
 """Below the 5 ms after which a thread must hand the interpreter over (sys.getswitchinterval)."""
 
 
