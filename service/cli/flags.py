@@ -28,6 +28,7 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.LiteralType, str),
 )
 _INTEGER = re.compile(r"-?[0-9]+")
+_EVERY = re.compile(r"selective:([0-9]+)")
 _NESTED: dict[str, type[Struct]] = {"lora": LoraRequest, "offload": OffloadRequest, "peft": PeftRequest}
 _TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
@@ -140,7 +141,8 @@ def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
     if flag.kinds == {bool}:
         group.add_argument(flag.option, dest=flag.dest, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
-    listed = f"{text}: {', '.join(flag.words)}" if flag.words else text
+    words = [*flag.words, "selective:N"] if flag.path[-1] == "activation_checkpointing" else flag.words
+    listed = f"{text}: {', '.join(words)}" if words else text
     metavar = "N" if str not in flag.kinds else "WORD"
     group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=metavar, help=listed)
 
@@ -148,6 +150,8 @@ def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
 def _reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
     if flag.path[-1] == "target_modules":
         return _modules
+    if flag.path[-1] == "activation_checkpointing":
+        return _recomputed
     return _word if str in flag.kinds else number
 
 
@@ -160,6 +164,12 @@ def _word(text: str) -> object:
     except ValueError as error:
         message = f"{text!r} is not a JSON object: {error}"
         raise argparse.ArgumentTypeError(message) from None
+
+
+def _recomputed(text: str) -> object:
+    """Read ``selective:2`` as the contract's object for every second layer."""
+    every = _EVERY.fullmatch(text)
+    return {"selective": int(every[1])} if every is not None else _word(text)
 
 
 def _modules(text: str) -> object:

@@ -198,7 +198,8 @@ class TrainWorkload:
             message = f'method "peft" and "peft" go together; method is {self.method.value!r} and peft is {self.peft!r}'
             raise InvalidInputError(message, field="workload.peft")
         if self.selective_every is not None and self.activation_checkpointing is not Checkpointing.SELECTIVE:
-            message = "selective_every needs activation_checkpointing selective"
+            said, every = self.activation_checkpointing.value, self.selective_every
+            message = f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as {said!r}'
             raise InvalidInputError(message, field="workload.activation_checkpointing")
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from service.estimator.layout import Layout
 from service.estimator.precision import Precision
-from service.estimator.workload import Lora, Speculative, Workload
+from service.estimator.workload import Lora, Offload, Speculative, TrainWorkload, Workload
 
 Config = TypeVar("Config", Workload, Layout)
 
@@ -19,11 +19,15 @@ def changes(before: tuple[Workload, Layout], after: tuple[Workload, Layout]) -> 
 
 
 def _differing(before: Config, after: Config) -> dict[str, object]:
-    return {
+    words = {
         field.name: in_words(getattr(after, field.name))
         for field in fields(before)
         if getattr(before, field.name) != getattr(after, field.name)
     }
+    if isinstance(after, TrainWorkload) and "selective_every" in words:  # the contract says both fields in one word
+        every = words.pop("selective_every")
+        words["activation_checkpointing"] = {"selective": every} if every else after.activation_checkpointing.value
+    return words
 
 
 def in_words(value: object) -> object:
@@ -33,6 +37,8 @@ def in_words(value: object) -> object:
             return value.value
         case Precision():
             return value.name
+        case Offload():
+            return {field.name: in_words(getattr(value, field.name)) for field in fields(value)}
         case Lora():
             targets = "all-linear" if value.targets is None else list(value.targets)
             return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value, "variant": value.variant}

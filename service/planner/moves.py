@@ -60,7 +60,7 @@ def full_checkpointing(config: Config) -> Iterator[Config]:
     """Keep the inputs of the layers and compute the rest again in backward."""
     match config:
         case (TrainWorkload(activation_checkpointing=Checkpointing.NONE | Checkpointing.SELECTIVE) as workload, layout):
-            yield replace(workload, activation_checkpointing=Checkpointing.FULL), layout
+            yield replace(workload, activation_checkpointing=Checkpointing.FULL, selective_every=None), layout
 
 
 def more_ranks(config: Config) -> Iterator[Config]:

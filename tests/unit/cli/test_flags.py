@@ -71,6 +71,14 @@ def test_a_word_of_the_other_task_is_refused() -> None:
         ask("llama-2-7b", "--task", "serve", "--lora-rank", "4")
 
 
+def test_every_second_layer_can_be_said_in_one_word() -> None:
+    """``selective:2`` is the contract's object; a bare word and the object itself stay what they are."""
+    said = [ask(*TRAIN, "--activation-checkpointing", word)["workload"] for word in ("selective:2", "selective", "full")]
+
+    assert [work["activation_checkpointing"] for work in said] == [{"selective": 2}, "selective", "full"]  # type: ignore[index]  # objects
+    assert "selective:N" in build_parser().format_help()
+
+
 def test_a_word_may_be_an_object() -> None:
     """What the contract takes as a name or as an object can be given as JSON."""
     said = ask(*TRAIN, "--activation-checkpointing", '{"selective": 2}')

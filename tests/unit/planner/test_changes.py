@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, Lora, Method
+from service.estimator.workload import Checkpointing, Lora, Method, Offload, OffloadTarget
 from service.planner.changes import changes
 from tests.unit.planner.builders import ONE_GPU, SHORT, ZERO_3
 
@@ -34,6 +34,24 @@ def test_adapters_and_precision_are_said_as_requests_say_them() -> None:
         "method": "lora",
         "lora": {"rank": 16, "target_modules": ["q_proj"], "dtype": "fp32", "variant": "lora"},
         "precision": "bf16",
+    }
+
+
+def test_recomputing_every_so_many_layers_is_one_word() -> None:
+    """The contract says how much is recomputed in one field, whichever way it changes."""
+    every = replace(SHORT, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2)
+    full = replace(SHORT, activation_checkpointing=Checkpointing.FULL)
+
+    assert changes((every, ONE_GPU), (full, ONE_GPU)) == {"activation_checkpointing": "full"}
+    assert changes((full, ONE_GPU), (every, ONE_GPU)) == {"activation_checkpointing": {"selective": 2}}
+
+
+def test_what_is_moved_off_the_gpu_is_said_part_by_part() -> None:
+    """An offload is an object of the contract."""
+    after = replace(SHORT, offload=Offload(optimizer=OffloadTarget.CPU))
+
+    assert changes((SHORT, ONE_GPU), (after, ONE_GPU)) == {
+        "offload": {"optimizer": "cpu", "parameters": "none", "activations": "none"}
     }
 
 

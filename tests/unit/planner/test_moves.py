@@ -68,6 +68,15 @@ def test_eager_attention_gives_way_to_flash() -> None:
     assert [workload.attention for ((workload, _),) in offered] == [Attention.FLASH, Attention.FLASH]
 
 
+def test_every_second_layer_gives_way_to_every_layer() -> None:
+    """Who recomputes each second layer is offered to recompute all of them."""
+    every = replace(SHORT, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=2)
+
+    offered = list(moves.full_checkpointing((every, ONE_GPU)))
+
+    assert offered == [(replace(SHORT, activation_checkpointing=Checkpointing.FULL), ONE_GPU)]
+
+
 @pytest.mark.parametrize("num_sequences", [1, 2, 5, 16, 100])
 def test_fewer_sequences_descend_and_never_reach_none(num_sequences: int) -> None:
     """A replica serves at least one sequence."""
