@@ -8,11 +8,13 @@ from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.estimate import PlanCache, estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.frameworks.torchtitan.model import FAMILIES
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import Precision
 from service.estimator.result import Estimate
 from service.estimator.workload import Attention, Checkpointing, Framework, Lora, Loss, Method, TrainWorkload
-from tests.builders import a_device, a_gpt2, a_model
+from tests.builders import a_config, a_device, a_gpt2, a_model
 
 _MODEL = a_model(num_hidden_layers=8)
 _TOKENS = 2 * 512
@@ -23,6 +25,10 @@ _CAST_AT_GATHER = Precision(
     grad_dtype=DType.FP32,
     optimizer_dtype=DType.FP32,
 )
+
+
+def _qwen3(**changes: object) -> Architecture:
+    return architecture_from_config(a_config(model_type="qwen3", head_dim=16, **changes))
 
 
 def _ask(model: Architecture = _MODEL, layout: Layout | None = None, **changes: Any) -> Estimate:  # noqa: ANN401 - each its own type
@@ -118,6 +124,8 @@ def test_a_cache_of_recordings_gives_the_same_answer() -> None:
         (_MODEL, {"attention": Attention.EAGER}, None),
         (_MODEL, {"method": Method.LORA, "lora": Lora()}, None),
         (_MODEL, {}, Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)),
+        (a_model(mlp_bias=True), {}, None),
+        (_qwen3(attention_bias=True), {}, None),
     ],
 )
 def test_what_has_no_term_in_torchtitan_is_refused(model: Architecture, changes: dict[str, Any], layout: Layout | None) -> None:
@@ -166,3 +174,38 @@ def test_a_sequence_that_ranks_cannot_halve_is_refused() -> None:
         _ask(layout=layout, sequence_length=516)
 
     assert refusal.value.field == "workload.sequence_length"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_every_family_of_torchtitan_is_answered(family: str, *, compiled: bool) -> None:
+    """Each name that a refusal offers has a model, compiled or not."""
+    model = architecture_from_config(a_config(model_type=family))
+
+    answer = _ask(model, activation_checkpointing=Checkpointing.FULL, compile=compiled)
+
+    assert answer.allocated_bytes > answer.steady_bytes > 0
+
+
+def test_qwen3_keeps_tables_of_its_own_in_every_layer() -> None:
+    """Cosine and sine are cast to 16 bits in each layer, where the products of query and key keep them for backward."""
+    kept = [_at(answer, "loss") - answer.steady_bytes for answer in (_ask(_qwen3(num_hidden_layers=n)) for n in (1, 3))]
+
+    normalised_heads = (4 + 2) * (64 + 32)
+    statistics = 4 * (4 + 2)
+    llama = [_at(answer, "loss") - answer.steady_bytes for answer in (_ask(a_model(num_hidden_layers=n)) for n in (1, 3))]
+    more_per_layer = (kept[1] - kept[0] - (llama[1] - llama[0])) // 2
+    tables = 2 * 2 * 16 * 512
+    assert more_per_layer == tables + _TOKENS * (normalised_heads + statistics)
+
+
+@pytest.mark.parametrize("name", ["tensor_parallel", "pipeline_parallel"])
+def test_degrees_without_a_term_are_refused_by_torchtitan_itself(name: str) -> None:
+    """No degree is dropped in silence, and none is said to be one of another framework."""
+    degrees: dict[str, Any] = {name: 2}
+    layout = Layout(data_parallel=4, zero_stage=3, sharding=Sharding.FSDP2, **degrees)
+
+    with pytest.raises(NotModelledError, match="torchtitan") as refusal:
+        _ask(layout=layout)
+
+    assert refusal.value.field == f"layout.{name}"

@@ -1,6 +1,6 @@
 """torchtitan's transformer block: complex rotation in fp32, repeated keys and values, and its own recomputation.
 
-(torchtitan ``models/llama3/model.py``; ``models/llama/model.py`` before 2025.)
+(torchtitan ``models/llama3/model.py``; ``models/llama/model.py`` before 2025; ``models/qwen3/model/model.py``.)
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,14 @@ from service.estimator.frameworks.torchtitan.ring import ring_flash
 from service.estimator.frameworks.torchtitan.saving import SavedOutputs
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import GatedFeedForward
+from service.estimator.modules.self_attention import SelfAttention
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
 from service.estimator.tape import kernels, sizes
-from service.estimator.tape.elementwise import add, cast, chain, from_input, multiply, times_table
+from service.estimator.tape.elementwise import add, cast, chain, from_input, multiply, rotate, times_table
 from service.estimator.tape.kernels import Heads
-from service.estimator.tape.nodes import Value
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Value, bytes_of
 from service.estimator.tape.norms import fused_rms_norm
 from service.estimator.tape.products import copy_of
 
@@ -30,13 +32,15 @@ class TitanBlock:
     """
 
     attention_norm: Norm
-    attention: Attention
+    attention: Attention | SelfAttention
     feed_forward_norm: Norm
     feed_forward: GatedFeedForward
     selects: bool
     compiled: bool
     ranks: int = 1
     """Context-parallel ranks, whose keys and values pass by."""
+    rotates_halves: bool = False
+    """Whether cosine and sine, cast to the query's dtype in every layer, rotate it (qwen3), not complex exponentials."""
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
@@ -115,10 +119,22 @@ class TitanBlock:
                 chain(tape, query, lambda t, x: times_table(t, x, x.dtype)),
                 chain(tape, key, lambda t, x: times_table(t, x, x.dtype)),
             )
+        if self.rotates_halves:
+            return self._half_rotated(run, query, key)
         upcast = [cast(tape, part, DType.FP32) for part in (query, key)]
         turned = [times_table(tape, part, DType.FP32) for part in upcast]
         rotated = [cast(tape, part, query.dtype) for part in turned]
         tape.free(*upcast, *turned, query, key)
+        return rotated[0], rotated[1]
+
+    def _half_rotated(self, run: Recording, query: Value, key: Value) -> tuple[Value, Value]:
+        """Return ``x * cos + rotate_half(x) * sin``; the layer's own tables are kept by their products."""
+        tape, dtype = run.tape, query.dtype
+        numel = sizes.scale(run.extent.positions(1), self.attention.head_dim)
+        names = () if dtype is DType.FP32 else ("cosine", "sine")
+        tables = tuple(Value(tape.allocate(Category.ACTIVATIONS, bytes_of(numel, dtype)), numel, dtype) for _ in names)
+        rotated = [rotate(tape, part, dtype, tables) for part in (query, key)]
+        tape.free(*tables, query, key)
         return rotated[0], rotated[1]
 
     def _feed_forward(self, run: Recording, x: Value, scope: str, saved: SavedOutputs) -> Value:

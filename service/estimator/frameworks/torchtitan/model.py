@@ -1,6 +1,7 @@
 """A model as torchtitan runs it: the same weights, its own forward."""
 
 from dataclasses import replace
+from typing import Protocol, TypeGuard
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
@@ -9,10 +10,16 @@ from service.estimator.frameworks.torchtitan.blocks import TitanBlock
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.block import Block
 from service.estimator.modules.feedforward import GatedFeedForward
+from service.estimator.modules.layers import SequentialLayer
+from service.estimator.modules.self_attention import SelfAttention
+from service.estimator.modules.weights import Norm
 from service.estimator.workload import Checkpointing, TrainWorkload
 
 FAMILIES = ("llama", "qwen3")
 """Families of torchtitan's own models that are read here: ``models/llama3`` and the dense ones of ``models/qwen3``."""
+_ROTATES_HALVES = frozenset({"qwen3"})
+"""Those that rotate by cosine and sine of their own, not by complex exponentials (``models/qwen3/model/model.py``)."""
+_PROJECTIONS = 3
 
 
 def in_torchtitan(model: Architecture, workload: TrainWorkload, *, ranks: int = 1) -> Architecture:
@@ -23,14 +30,21 @@ def in_torchtitan(model: Architecture, workload: TrainWorkload, *, ranks: int = 
     if model.family not in FAMILIES:
         raise NotModelledError(f"{model.family} in torchtitan", field="workload.framework", modelled=FAMILIES)
     per_operation = workload.activation_checkpointing is Checkpointing.SELECTIVE and workload.selective_every is None
-    blocks = tuple((_block(block, workload, selects=per_operation, ranks=ranks), count) for block, count in model.blocks)
-    return replace(model, blocks=blocks, masks=(), rotary_tables=(model.spec.head_dim,), rotary_dtype=DType.FP32)
+    halves = model.family in _ROTATES_HALVES
+    blocks = tuple(
+        (_block(model, block, workload, selects=per_operation, ranks=ranks, halves=halves), count)
+        for block, count in model.blocks
+    )
+    tables = (model.spec.head_dim,) * (2 if halves else 1)
+    return replace(model, blocks=blocks, masks=(), rotary_tables=tables, rotary_dtype=DType.FP32)
 
 
-def _block(block: object, workload: TrainWorkload, *, selects: bool, ranks: int) -> TitanBlock:
-    assert isinstance(block, Block)  # noqa: S101 - the families above are made of these
-    assert isinstance(block.attention, Attention)  # noqa: S101 - likewise
-    assert isinstance(block.feed_forward, GatedFeedForward)  # noqa: S101 - likewise
+def _block(
+    model: Architecture, block: object, workload: TrainWorkload, *, selects: bool, ranks: int, halves: bool
+) -> TitanBlock:
+    if not _is_plain(block):
+        what = f"a {model.family} with biases, windows or norms that torchtitan's has not"
+        raise NotModelledError(what, field="model", modelled=["full attention and layers without biases"])
     return TitanBlock(
         attention_norm=block.attention_norm,
         attention=block.attention,
@@ -39,4 +53,30 @@ def _block(block: object, workload: TrainWorkload, *, selects: bool, ranks: int)
         selects=selects,
         compiled=workload.compile,
         ranks=ranks,
+        rotates_halves=halves,
+    )
+
+
+class _Plain(Protocol):
+    """A layer with the parts that torchtitan's have."""
+
+    attention_norm: Norm
+    attention: Attention | SelfAttention
+    feed_forward_norm: Norm
+    feed_forward: GatedFeedForward
+
+
+def _is_plain(block: object) -> TypeGuard[_Plain]:
+    """Tell whether a layer has the parts that torchtitan's have, and no others."""
+    if not isinstance(block, (Block, SequentialLayer)):
+        return False
+    attention, feed_forward = block.attention, block.feed_forward
+    return (
+        isinstance(attention, (Attention, SelfAttention))
+        and isinstance(feed_forward, GatedFeedForward)
+        and block.attention_norm is not None
+        and block.feed_forward_norm is not None
+        and attention.sliding_window is None
+        and len(attention.projections) == _PROJECTIONS
+        and not any(layer.bias for layer in block.linears())
     )

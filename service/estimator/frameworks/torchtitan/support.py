@@ -10,6 +10,15 @@ LOSS_NOT_COMPILED = ("2024-12-19", "2025-04")
 """Releases between pull requests 755, which turned the compiled loss off, and 1033, which brought it back."""
 
 
+_ONE_WAY = {
+    "tensor_parallel": "1: which activations torchtitan's sequence-parallel plan splits has no term",
+    "pipeline_parallel": "1, or framework megatron",
+    "expert_parallel": "1, or framework megatron",
+    "virtual_pipeline_stages": "1, or framework megatron",
+}
+"""Degrees without a term, with what is modelled."""
+
+
 def compiles_loss(workload: TrainWorkload) -> bool:
     """Tell whether the loss is compiled with the model (``framework_version``: the date of the release)."""
     first, last = LOSS_NOT_COMPILED
@@ -33,10 +42,21 @@ def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
     """Raise for what torchtitan cannot run, and for what has no term."""
     if workload.method is not Method.FULL:
         raise NotModelledError(f"{workload.method.value} in torchtitan", field="workload.method", modelled=["full"])
+    _check_layout(layout)
+    _check_words(workload)
+
+
+def _check_layout(layout: Layout) -> None:
+    for name, instead in _ONE_WAY.items():
+        if getattr(layout, name) > 1:
+            raise NotModelledError(f"{name} {getattr(layout, name)} in torchtitan", field=f"layout.{name}", modelled=[instead])
     if layout.sharding is not Sharding.FSDP2 and layout.num_gpus > 1:
         raise NotModelledError(
             f"torchtitan on {layout.sharding.value} ranks", field="layout.sharding", modelled=["fsdp2", "one GPU"]
         )
+
+
+def _check_words(workload: TrainWorkload) -> None:
     if workload.padding_mask:
         message = "torchtitan trains on packed sequences without a padding mask; drop padding_mask"
         raise InvalidInputError(message, field="workload.padding_mask")
