@@ -6,7 +6,6 @@ from importlib import import_module
 from operator import attrgetter
 from typing import TypeVar
 
-from service.estimator import serve_timeline
 from service.estimator.adapters.methods import as_adapters
 from service.estimator.allocator.cache import ReplayCache
 from service.estimator.answer import Draft, assemble
@@ -15,11 +14,10 @@ from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.footing import Footing, footing_of
 from service.estimator.layout import Layout
-from service.estimator.parallel.local import TRANSFORMERS, SplitPlan, local_architecture
+from service.estimator.parallel.split_plan import TRANSFORMERS, SplitPlan
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
 from service.estimator.result import Detail, Estimate
 from service.estimator.speed.throughput import WorkCache
-from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_shape, check_training
 from service.estimator.timeline import peak_on, timeline_on
 from service.estimator.train_answer import explain_training, outline_training
@@ -90,11 +88,19 @@ class PlanCache:
         key = (model.spec, tensor_parallel, plan)
         shared = self._shares.get(key)
         if shared is None:
-            shared = local_architecture(model, tensor_parallel, plan)
+            shared = _local(model, tensor_parallel, plan)
             if len(self._shares) >= self._capacity:
                 self._shares.clear()
             self._shares[key] = shared
         return shared
+
+
+def _local(model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Architecture:
+    """Return one rank's share of a model; what shares it out is loaded for more than one rank."""
+    if tensor_parallel == 1:
+        return model
+    shared: Architecture = import_module("service.estimator.parallel.local").local_architecture(model, tensor_parallel, plan)
+    return shared
 
 
 def _keep(kept: dict[object, V], key: object, value: V, most: int) -> V:
@@ -129,11 +135,10 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
         ask = _framework(workload.framework)
         return ask(model, workload, layout, device, corrections=corrections, memory=memory, detail=detail)
     if isinstance(workload, ServeWorkload):
-        check_serving(model, workload, layout)
-        record = plans.serving if plans is not None else record_serving
-        host = serve_timeline.Host(layout=layout, device=device, corrections=corrections)
-        rank = (plans.share if plans is not None else local_architecture)(model, layout.tensor_parallel, TRANSFORMERS)
-        draft, compute_dtype = serve_timeline.explain(rank, workload, host, record), workload.weight_dtype
+        record, share = (plans.serving, plans.share) if plans is not None else (record_serving, _local)
+        serve = import_module("service.estimator.serve_answer").answer_serving
+        draft = serve(model, workload, layout, device, corrections=corrections, record=record, share=share)
+        compute_dtype = workload.weight_dtype
     else:
         draft = _training(model, workload, layout, corrections, plans if plans is not None else PlanCache(), detail)
         compute_dtype = workload.precision.compute_dtype

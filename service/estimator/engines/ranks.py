@@ -15,7 +15,8 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.kv_cache import window_of
 from service.estimator.layout import Layout
 from service.estimator.modules.weights import Weight
-from service.estimator.parallel.local import SplitPlan, local_architecture
+from service.estimator.parallel.local import local_architecture
+from service.estimator.parallel.split_plan import SplitPlan
 from service.estimator.quantization.scheme import Scheme
 from service.estimator.quantization.weights import placements, stored_bytes
 from service.estimator.spec import DecoderSpec

@@ -5,7 +5,7 @@ columns, those out of them by rows; norms, routers and the small projections of 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
 from service.estimator.architecture import Architecture
@@ -16,32 +16,8 @@ from service.estimator.modules.experts import SharedExpert
 from service.estimator.modules.feedforward import FusedGatedFeedForward
 from service.estimator.modules.self_attention import SelfAttention
 from service.estimator.modules.weights import Linear, Norm, Split, Weight
+from service.estimator.parallel.split_plan import ENGINE, FIELD, SplitPlan
 from service.estimator.units import ceil_div
-
-FIELD = "layout.tensor_parallel"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitPlan:
-    """Which choices a framework makes beside the split of the blocks.
-
-    ``vocabulary``: each rank has rows of the embedding and of the head, padded to ``vocabulary_multiple`` per rank.
-    ``head``: the head alone is split. ``gathers``: outputs that the model's code slices or normalises as a whole are gathered
-    first, so that every rank computes all of attention (olmo2, phi3) or of the activation (glm).
-    ``replicates_kv_heads``: more ranks than key and value heads share them.
-    """
-
-    vocabulary: bool = False
-    vocabulary_multiple: int = 1
-    head: bool = True
-    gathers: bool = False
-    replicates_kv_heads: bool = True
-
-
-TRANSFORMERS = SplitPlan(gathers=True, replicates_kv_heads=False)
-"""transformers 5.23, ``base_model_tp_plan`` and ``lm_head: colwise_gather_output``: the embedding is not split."""
-ENGINE = SplitPlan(vocabulary=True)
-"""Serving engines (vLLM's ``VocabParallelEmbedding``): embedding and head are split, and KV heads replicated where needed."""
 
 _COLUMNS = frozenset({"projections", "fused", "gate", "up", "gate_up", "expand", "query"})
 _ROWS = frozenset({"output", "down", "dense"})

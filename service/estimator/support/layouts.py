@@ -1,9 +1,11 @@
 """Which layouts have a term, and which framework can run the others."""
 
+from importlib import import_module
+
 from service.estimator.architecture import Architecture
 from service.estimator.errors import NotModelledError
 from service.estimator.layout import Layout, Sharding
-from service.estimator.parallel.local import FIELD, TRANSFORMERS, check_divisible
+from service.estimator.parallel.split_plan import FIELD, TRANSFORMERS
 from service.estimator.workload import OffloadTarget, TrainWorkload
 
 _PLANNED = frozenset(
@@ -47,7 +49,7 @@ _ONE_STAGE = {
 def check_layout(model: Architecture, layout: Layout) -> None:
     """Raise for degrees that the model does not divide by, and for those that have no term, of one replica."""
     if layout.tensor_parallel > 1:
-        check_divisible(model, layout.tensor_parallel, TRANSFORMERS)
+        _check_divisible(model, layout.tensor_parallel)
         if model.family not in _PLANNED or model.tied or model.quantization is not None:
             reason = " with a tied head" if model.tied else " with quantised weights" if model.quantization is not None else ""
             modelled = ["untied dense 16-bit families with a base_model_tp_plan", "engine vllm"]
@@ -64,7 +66,7 @@ def check_training_layout(model: Architecture, workload: TrainWorkload, layout: 
         _check_flat(workload)
     if layout.tensor_parallel == 1:
         return
-    check_divisible(model, layout.tensor_parallel, TRANSFORMERS)
+    _check_divisible(model, layout.tensor_parallel)
     if layout.sequence_parallel:
         what = "sequence_parallel of framework transformers, whose plans replicate the norms"
         raise NotModelledError(what, field="layout.sequence_parallel", modelled=["false", "framework megatron"])
@@ -77,6 +79,11 @@ def check_training_layout(model: Architecture, workload: TrainWorkload, layout: 
     if layout.data_parallel > 1 and layout.sharding is not Sharding.FSDP2:
         what = f"sharding {layout.sharding.value!r} beside tensor_parallel"
         raise NotModelledError(what, field="layout.sharding", modelled=["fsdp2", "megatron with framework megatron"])
+
+
+def _check_divisible(model: Architecture, ranks: int) -> None:
+    # What shares a model out knows every kind of module; one rank needs none of it.
+    import_module("service.estimator.parallel.local").check_divisible(model, ranks, TRANSFORMERS)
 
 
 def _check_one_stage(layout: Layout) -> None:

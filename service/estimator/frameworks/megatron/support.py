@@ -6,7 +6,8 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.frameworks.megatron.stages import has_experts
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.layout import Layout, Sharding
-from service.estimator.parallel.local import ENGINE, check_divisible
+from service.estimator.parallel.local import check_divisible
+from service.estimator.parallel.split_plan import ENGINE
 from service.estimator.support.model_limits import check_sequence
 from service.estimator.support.words import only
 from service.estimator.workload import Attention, Loss, Method, Offload, TrainWorkload

@@ -5,7 +5,8 @@ import pytest
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.modules.weights import Split
-from service.estimator.parallel.local import ENGINE, TRANSFORMERS, SplitPlan, local_architecture
+from service.estimator.parallel.local import local_architecture
+from service.estimator.parallel.split_plan import ENGINE, TRANSFORMERS, SplitPlan
 from tests.builders import a_model
 
 _MLA = {

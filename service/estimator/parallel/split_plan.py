@@ -1,0 +1,28 @@
+"""How the libraries that run a model share it out to tensor-parallel ranks: what they say beside the split of its blocks."""
+
+from dataclasses import dataclass
+
+FIELD = "layout.tensor_parallel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitPlan:
+    """Which choices a framework makes beside the split of the blocks.
+
+    ``vocabulary``: each rank has rows of the embedding and of the head, padded to ``vocabulary_multiple`` per rank.
+    ``head``: the head alone is split. ``gathers``: outputs that the model's code slices or normalises as a whole are gathered
+    first, so that every rank computes all of attention (olmo2, phi3) or of the activation (glm).
+    ``replicates_kv_heads``: more ranks than key and value heads share them.
+    """
+
+    vocabulary: bool = False
+    vocabulary_multiple: int = 1
+    head: bool = True
+    gathers: bool = False
+    replicates_kv_heads: bool = True
+
+
+TRANSFORMERS = SplitPlan(gathers=True, replicates_kv_heads=False)
+"""transformers 5.23, ``base_model_tp_plan`` and ``lm_head: colwise_gather_output``: the embedding is not split."""
+ENGINE = SplitPlan(vocabulary=True)
+"""Serving engines (vLLM's ``VocabParallelEmbedding``): embedding and head are split, and KV heads replicated where needed."""
