@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from service.estimator.device import Device
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
+from service.estimator.speed.throughput import untimed
 from service.estimator.workload import Workload
 from service.planner.remedies import Remedy, find_remedies
 from service.planner.rules_of_thumb import RuleOfThumb, rules_of_thumb
@@ -28,7 +29,9 @@ class FitReport:
 def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
     """Return the answer for one workload in one layout; raises EstimatorError for what cannot run or has no term yet."""
     estimate = subject.answer(workload, layout)
-    estimate = replace(estimate, throughput=subject.throughput(workload, layout, estimate))
+    reason = untimed(subject.architecture, subject.device)
+    warnings = estimate.warnings if reason is None else (*estimate.warnings, reason)
+    estimate = replace(estimate, throughput=subject.throughput(workload, layout, estimate), warnings=warnings)
     judgement = judge(estimate, subject.device)
     fits = judgement.verdict is Verdict.FITS
     return FitReport(

@@ -26,8 +26,8 @@ class Machine:
 
     @classmethod
     def of(cls, device: Device, layout: Layout, dtype: DType) -> "Machine | None":
-        """Return the machine; None when nobody told its rates."""
-        known = [name for name in (dtype.value, DType.FP16.value, DType.FP32.value) if name in device.peak_flops]
+        """Return the machine; None when nobody told its rates. A format without hardware is emulated in fp32."""
+        known = [name for name in (dtype.value, DType.FP32.value) if name in device.peak_flops]
         if not known or device.bandwidth_bytes_per_second is None:
             return None
         rates = rates_of(device.name)

@@ -33,6 +33,10 @@ LINK_SHARE = 0.78
 """Of a link's rate in one direction that NCCL's rings reach: 233.3 of 300 GB/s for 10 GiB on 8 A100 (nccl-tests)."""
 PCIE_BYTES_PER_SECOND = 25 * 10**9
 """Pinned copies over PCIe 4.0 x16, of 31.5 GB/s."""
+NVME_BYTES_PER_SECOND = 5 * 10**9
+"""One PCIe 4.0 drive for each GPU; nodes with fewer are slower."""
+CPU_ADAM_S_PER_PARAMETER = 0.25e-9
+"""DeepSpeed's CPU Adam on one node: 0.22 s for one billion parameters, 2.6 s for ten (arXiv:2101.06840, table 4)."""
 PRODUCT_OVERHEAD_S = 6e-6
 """Ramp and tail of one product: 1024 x 1024 x 4096 takes 18.3 us on an H100, 10.9 of them at its full rate (openxla/xla,
 matmul_interpolator_data.h, sm_90)."""

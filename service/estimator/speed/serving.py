@@ -1,5 +1,7 @@
 """How long prefill and one decode step take: what is multiplied, what is read, and what the host needs to launch it."""
 
+from dataclasses import replace
+
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.layout import Layout
@@ -28,10 +30,15 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     weight_bytes: int,
     cache_bytes: int,
 ) -> Throughput | None:
-    """Return the time of prefill and of a decode step with the full cache; None for a GPU whose rates nobody told."""
+    """Return the time of prefill and of a decode step with the full cache; None for a GPU whose rates nobody told.
+
+    Every beam is a row of both; what speculative decoding gains rests on how often it guesses right, and is not counted.
+    """
     machine = Machine.of(device, layout, workload.weight_dtype)
     if machine is None:
         return None
+    beams = workload.num_beams
+    workload = replace(workload, num_sequences=workload.num_sequences * beams, num_beams=1)
     split = layout.tensor_parallel * layout.pipeline_parallel
     prefill = _prefill(model, workload, work, machine, split)
     decode = _decode(model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes)
@@ -40,8 +47,8 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     flops = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
     return Throughput(
         step_time_s=decode,
-        tokens_per_second=rate,
-        tokens_per_second_per_gpu=rate / layout.num_gpus,
+        tokens_per_second=rate / beams,
+        tokens_per_second_per_gpu=rate / beams / layout.num_gpus,
         mfu=rate / layout.num_gpus * flops / machine.flops,
         prefill_time_s=prefill,
     )

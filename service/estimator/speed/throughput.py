@@ -23,37 +23,59 @@ class WorkCache:
         self._works: dict[object, ForwardWork] = {}
 
     def of(
-        self, model: Architecture, dtype: DType, autocast: DType | None, attention: Attention, lora: Lora | None = None
+        self,
+        model: Architecture,
+        dtype: DType,
+        autocast: DType | None,
+        attention: Attention,
+        lora: Lora | None = None,
+        *,
+        length: int,
     ) -> ForwardWork:
-        """Return the work of a forward pass, counted once."""
-        key = (model.spec, dtype, autocast, attention, lora)
+        """Return the work of a forward pass over sequences of ``length``, counted once where the length does not matter."""
+        length = length if model.chunked else 0
+        key = (model.spec, dtype, autocast, attention, lora, length)
         found = self._works.get(key)
         if found is None:
-            found = forward_work(model, dtype=dtype, autocast=autocast, attention=attention, lora=lora)
+            found = forward_work(model, dtype=dtype, autocast=autocast, attention=attention, lora=lora, length=length)
             for oldest in list(self._works)[: len(self._works) - self._capacity + 1]:
                 self._works.pop(oldest, None)
             self._works[key] = found
         return found
 
 
+def untimed(model: Architecture, device: Device) -> str | None:
+    """Return why nothing is timed, if nothing is."""
+    if not device.peak_flops:
+        return f"no time is told: the rates of GPU {device.name!r} are not known"
+    if model.spec.approximate:
+        return "no time is told: only the number of parameters is known"
+    if model.walker is not None:
+        return f"no time is told: the work of {model.family}, which is no decoder alone, is not counted yet"
+    return None
+
+
 def throughput_of(
     model: Architecture, workload: Workload, layout: Layout, device: Device, estimate: Estimate, works: WorkCache
 ) -> Throughput | None:
-    """Return how long a step takes; None where nobody told the GPU's rates, or the model is only a number of parameters.
-
-    The work of a pass is counted per token of one stack, so that there is none yet for what another walk goes over.
-    """
-    if not device.peak_flops or model.spec.approximate or model.walker is not None:
+    """Return how long a step takes; None where ``untimed`` says why."""
+    if untimed(model, device) is not None:
         return None
     kernel = workload.attention if workload.attention in {Attention.EAGER, Attention.MATH} else Attention.FLASH
     match workload:
         case TrainWorkload(precision=precision):
             autocast = precision.compute_dtype if precision.autocast else None
             dtype = precision.param_dtype if precision.autocast else precision.compute_dtype
-            work = works.of(model, dtype, autocast, kernel, workload.lora)
-            return training_throughput(model, workload, layout, device, trained_parameters(model, workload), work)
+            work = works.of(model, dtype, autocast, kernel, workload.lora, length=workload.sequence_length)
+            trained = trained_parameters(model, workload)
+            states = _bytes_of(estimate, "optimizer_states", "master_weights")
+            return training_throughput(model, workload, layout, device, trained, work, state_bytes=states or None)
         case ServeWorkload(weight_dtype=dtype):
-            work = works.of(model, dtype, None, kernel)
-            weights = sum(part.bytes for part in estimate.components if part.name == "weights")
+            work = works.of(model, dtype, None, kernel, length=workload.prompt_tokens)
+            weights = _bytes_of(estimate, "weights")
             cache = estimate.serving.kv_cache_bytes if estimate.serving is not None else 0
             return serving_throughput(model, workload, layout, device, work, weight_bytes=weights, cache_bytes=cache)
+
+
+def _bytes_of(estimate: Estimate, *names: str) -> int:
+    return sum(part.bytes for part in estimate.components if part.name in names)

@@ -61,11 +61,18 @@ class _CountingTape(Tape):
 
 
 def forward_work(
-    model: Architecture, *, dtype: DType, autocast: DType | None, attention: Attention, lora: Lora | None = None
+    model: Architecture,
+    *,
+    dtype: DType,
+    autocast: DType | None,
+    attention: Attention,
+    lora: Lora | None = None,
+    length: int = 0,
 ) -> ForwardWork:
-    """Return the work of one forward pass with ``dtype`` weights, and adapters beside them."""
+    """Return the work of one forward pass with ``dtype`` weights and adapters; some models need the ``length`` of sequences."""
     tape = _CountingTape(Section.FORWARD, Mode.INFERENCE, autocast=autocast)
     run = Recording(tape, dtype=dtype, trains_all=False, attention=attention, lora=lora)
+    run.length = length
     step = Step(model, run)
     hidden = step.hidden_states(integers(tape, sizes.per_token(1)))
     tape.free(hidden)

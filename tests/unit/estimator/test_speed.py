@@ -13,8 +13,18 @@ from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
 from service.estimator.result import Throughput
-from service.estimator.speed.throughput import WorkCache, throughput_of
-from service.estimator.workload import Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.speed.rates import rates_of
+from service.estimator.speed.throughput import WorkCache, throughput_of, untimed
+from service.estimator.workload import (
+    Checkpointing,
+    Lora,
+    Method,
+    Offload,
+    OffloadTarget,
+    ServeWorkload,
+    TrainWorkload,
+    Workload,
+)
 
 A100 = resolve_gpu("A100-SXM4-80GB").device()
 TRAINING = TrainWorkload(sequence_length=2048, precision=POLICIES["bf16"])
@@ -116,3 +126,72 @@ def test_a_gpu_of_unknown_rates_has_no_time() -> None:
     answer = estimate(a_model(), TRAINING, layout=Layout(), device=device, plans=CACHE)
 
     assert throughput_of(a_model(), TRAINING, Layout(), device, answer, WORKS) is None
+
+
+@pytest.mark.parametrize("sharding", [Sharding.FSDP2, Sharding.DEEPSPEED])
+def test_more_tokens_never_take_less_time(sharding: Sharding) -> None:
+    """A longer sequence is never a faster step, whatever waits for whom."""
+    layout = Layout(data_parallel=8, zero_stage=3, sharding=sharding)
+    lengths = (1, 8, 64, 256, 1024, 4096)
+
+    times = [speed(replace(TRAINING, sequence_length=length), layout).step_time_s for length in lengths]
+
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    "offload",
+    [
+        Offload(optimizer=OffloadTarget.CPU),
+        Offload(optimizer=OffloadTarget.CPU, parameters=OffloadTarget.CPU),
+    ],
+)
+def test_what_lies_on_the_host_is_waited_for(offload: Offload) -> None:
+    """States and weights beyond PCIe make a step slower."""
+    layout = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
+    workload = replace(TRAINING, precision=POLICIES["bf16_mixed"])
+
+    assert speed(replace(workload, offload=offload), layout).step_time_s > speed(workload, layout).step_time_s
+
+
+def test_beams_share_the_rate() -> None:
+    """Four beams are four rows of each step, and one of them is kept."""
+    one = ServeWorkload(num_sequences=8, prompt_tokens=512, output_tokens=64)
+
+    beams, rows = speed(replace(one, num_beams=4)), speed(replace(one, num_sequences=32))
+
+    assert beams.tokens_per_second == pytest.approx(rows.tokens_per_second / 4, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["mamba-codestral-7b", "jamba-v0.1", "mamba-2.8b"])
+def test_models_with_states_are_timed(name: str) -> None:
+    """Chunked scans are counted for the length that is asked."""
+    assert speed(TRAINING, model=name).step_time_s > 0
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_no_utilisation_exceeds_what_products_reach(method: Method) -> None:
+    """What is needed over the peak is never more than the share of the peak that products reach."""
+    workload = replace(
+        TRAINING,
+        method=method,
+        lora=Lora() if method is Method.LORA else None,
+        micro_batch_size=4,
+        compile=method is Method.LORA,
+    )
+    model = a_model("starcoder2-3b")
+    answer = estimate(model, TRAINING, layout=Layout(), device=A100, plans=CACHE)
+
+    found = throughput_of(model, workload, Layout(), A100, answer, WORKS)
+
+    assert found is not None
+    assert found.mfu <= rates_of(A100.name).products
+
+
+def test_what_is_not_timed_has_a_reason() -> None:
+    """A GPU without rates, and a model that is more than a decoder."""
+    custom = Device(name="custom", capacity_bytes=2**37, usable_bytes=2**37)
+
+    assert "custom" in (untimed(a_model(), custom) or "")
+    assert "t5" in (untimed(a_model("t5-small"), A100) or "")
+    assert untimed(a_model(), A100) is None

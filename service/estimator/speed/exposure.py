@@ -1,0 +1,124 @@
+"""Seconds in which a GPU waits for others: gathers, reductions and exchanges that no product hides, and copies over PCIe."""
+
+from dataclasses import dataclass
+
+from service.estimator.architecture import Architecture
+from service.estimator.layout import Layout, Sharding
+from service.estimator.speed.links import Links
+from service.estimator.speed.machine import Machine
+from service.estimator.speed.rates import CPU_ADAM_S_PER_PARAMETER, NVME_BYTES_PER_SECOND, PCIE_BYTES_PER_SECOND
+from service.estimator.states import PARAMETER_STAGE, TrainedParameters
+from service.estimator.workload import Checkpointing, Method, OffloadTarget, TrainWorkload
+
+_COPIES = {OffloadTarget.CPU: PCIE_BYTES_PER_SECOND, OffloadTarget.NVME: NVME_BYTES_PER_SECOND}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passes:
+    """Seconds of one micro batch on one rank, the process that launches its operations included."""
+
+    forward: float
+    backward: float
+
+    @property
+    def total(self) -> float:
+        """Both passes."""
+        return self.forward + self.backward
+
+
+def waiting(model: Architecture, workload: TrainWorkload, layout: Layout, passes: Passes, machine: Machine) -> float:
+    """Return the seconds of one micro batch in which the GPU waits for others."""
+    split = layout.tensor_parallel * layout.pipeline_parallel
+    weights = model.parameter_counts().total * workload.precision.compute_dtype.bytes_per_element / split
+    along = _along_tensors(model, workload, layout, machine.links) + _exchanged(model, workload, layout, machine.links)
+    kept = _kept_elsewhere(model, workload, layout)
+    return along + max(kept - passes.total, 0) + _gathered(model, workload, layout, passes, machine.links, weights)
+
+
+def _gathered(
+    model: Architecture, workload: TrainWorkload, layout: Layout, passes: Passes, links: Links, weights: float
+) -> float:
+    """Return what is left of gathers and reductions of sharded parameters beside the passes.
+
+    FSDP prefetches the next block. DeepSpeed prefetches 0.9 hidden² parameters as transformers configures it
+    (integrations/deepspeed.py, ``stage3_prefetch_bucket_size``), a small part of a layer: its gathers are waited for.
+    """
+    if layout.shards == 1 or layout.zero_stage < PARAMETER_STAGE:
+        return 0.0
+    gather = links.gather(weights, layout.shards, layout.tensor_parallel)
+    if workload.offload.parameters is not OffloadTarget.NONE:
+        gather = max(gather, weights / layout.shards / _COPIES[workload.offload.parameters])
+    width = workload.precision.compute_dtype.bytes_per_element
+    reduced = (workload.precision.reduce_dtype or workload.precision.grad_dtype).bytes_per_element / width
+    reduce = gather * reduced if workload.method is Method.FULL else 0.0
+    again = gather if layout.reshard_after_forward else 0.0
+    if layout.sharding is Sharding.DEEPSPEED:
+        return gather + again + max(reduce - passes.backward, 0)
+    first = gather / (model.num_hidden_layers + 1)
+    return first + max(gather - passes.forward, 0) + max(again + reduce - passes.backward, 0)
+
+
+def _along_tensors(model: Architecture, workload: TrainWorkload, layout: Layout, links: Links) -> float:
+    """Return the seconds of the all-reduces of two halves of each layer, in forward, backward and recomputation."""
+    layers = model.num_hidden_layers / layout.pipeline_parallel
+    hidden = _hidden_bytes(model, workload, layout)
+    return 2 * _times(workload) * layers * links.reduce(hidden, layout.tensor_parallel)
+
+
+def _exchanged(model: Architecture, workload: TrainWorkload, layout: Layout, links: Links) -> float:
+    """Return the seconds of the all-to-alls that send tokens to the ranks of their experts and back."""
+    if layout.expert_parallel == 1:
+        return 0.0
+    layers = sum(count for block, count in model.blocks if block.idle_parameters()) / layout.pipeline_parallel
+    routed = _hidden_bytes(model, workload, layout) * model.spec.num_experts_per_token
+    return 2 * _times(workload) * layers * links.exchange(routed, layout.expert_parallel, layout.tensor_parallel)
+
+
+def _kept_elsewhere(model: Architecture, workload: TrainWorkload, layout: Layout) -> float:
+    """Return the seconds that kept inputs of layers take to the host and back."""
+    where = workload.offload.activations
+    if where is OffloadTarget.NONE:
+        return 0.0
+    layers = model.num_hidden_layers / layout.pipeline_parallel
+    return 2 * layers * _hidden_bytes(model, workload, layout) / layout.tensor_parallel / _COPIES[where]
+
+
+def _hidden_bytes(model: Architecture, workload: TrainWorkload, layout: Layout) -> float:
+    tokens = workload.micro_batch_size * workload.sequence_length / layout.context_parallel
+    return tokens * model.spec.hidden_size * workload.precision.compute_dtype.bytes_per_element
+
+
+def _times(workload: TrainWorkload) -> int:
+    """Return how often a layer runs or is differentiated."""
+    return 3 if workload.activation_checkpointing is Checkpointing.FULL else 2
+
+
+def update(
+    workload: TrainWorkload,
+    layout: Layout,
+    trained: TrainedParameters,
+    machine: Machine,
+    *,
+    state_bytes: int,
+    passes_over_states: int,
+) -> float:
+    """Return the seconds after the last backward: gradients that are not reduced yet, the step, and updated weights."""
+    local = trained.trained / (layout.tensor_parallel * layout.pipeline_parallel)
+    sharded = local / (layout.shards if layout.zero_stage else 1)
+    gradients, weights = local * trained.grad_dtype.bytes_per_element, local * trained.trained_dtype.bytes_per_element
+    if workload.offload.optimizer is OffloadTarget.NONE:
+        seconds = passes_over_states * (state_bytes + (gradients + weights) * sharded / local) / machine.memory
+    else:
+        seconds = _on_host(workload.offload.optimizer, layout, sharded, state_bytes, gradients + weights)
+    if layout.zero_stage == 0:
+        return seconds + machine.links.reduce(gradients, layout.shards, layout.tensor_parallel)
+    if layout.zero_stage < PARAMETER_STAGE:
+        return seconds + machine.links.gather(gradients + weights, layout.shards, layout.tensor_parallel)
+    return seconds
+
+
+def _on_host(where: OffloadTarget, layout: Layout, sharded: float, state_bytes: int, copied: float) -> float:
+    """Return the seconds of a step on the host: gradients there, weights back, one update for all ranks of a node."""
+    states = 2 * state_bytes / NVME_BYTES_PER_SECOND if where is OffloadTarget.NVME else 0.0
+    ranks = min(layout.gpus_per_node, layout.num_gpus)
+    return copied / PCIE_BYTES_PER_SECOND + sharded * ranks * CPU_ADAM_S_PER_PARAMETER + states
