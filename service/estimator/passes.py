@@ -102,10 +102,11 @@ def _checkpoint(how: TrainingPass) -> Checkpoint:
 
 
 def _units(tape: Tape, how: Gathering) -> Units:
-    """Return the units of a step; those of flat parameters are loaded when there are some."""
+    """Return the units of a step; those of flat parameters are loaded when there are some, and lag where order matters."""
     if not how.flat:
         return Units(tape, how)
-    units: Units = import_module("service.estimator.tape.flat_units").FlatUnits(tape, how)
+    flat = import_module("service.estimator.tape.flat_units")
+    units: Units = flat.FlatUnits(tape, how, lagging=isinstance(tape, LoggingTape))
     return units
 
 

@@ -10,18 +10,25 @@ no unit expects a backward, and none is gathered ahead.
 
 from collections.abc import Callable
 
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
-from service.estimator.tape.ledger import Storage
+from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.units import Gathering, Units
 
 
 class FlatUnits(Units):
-    """The buffers of flat parameters during one step."""
+    """The buffers of flat parameters during one step.
 
-    def __init__(self, tape: Tape, how: Gathering) -> None:
+    ``lagging``: a block that is dropped waits for the GPU. Its memory was used on two streams, and can be handed out again
+    when the GPU is done with it: the limiter of all-gathers (``_limiter_utils.py``) lets the CPU be no more than one ahead.
+    """
+
+    def __init__(self, tape: Tape, how: Gathering, *, lagging: bool = False) -> None:
         """Start with nothing gathered."""
         super().__init__(tape, how)
+        self.lagging = lagging
+        self._waiting: list[Storage] = []
         self._ahead: list[Storage] = []
         self._last = self._following = 0
 
@@ -49,6 +56,17 @@ class FlatUnits(Units):
         if self.how.reshard and self.how.adapters_apart:
             self._gather_ahead()
         super()._after_backward(weights, elements, trained)
+
+    def _release(self, storages: list[Storage]) -> None:
+        weights = self.lagging and any(
+            storage.category is Category.GATHERED_WEIGHTS and storage.size != sizes.ZERO for storage in storages
+        )
+        if not weights:
+            super()._release(storages)
+            return
+        super()._release(self._waiting)
+        self._waiting.extend(storages)
+        storages.clear()
 
     def _gather_ahead(self) -> None:
         if self._following and self.how.ahead:
