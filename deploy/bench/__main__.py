@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.layout import Layout, Sharding
 from service.estimator.result import Detail
-from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Checkpointing, Engine, Lora, Method, ServeWorkload, TrainWorkload, Workload
 
 QUESTION = {
     "model": "llama-2-7b",
@@ -46,6 +47,33 @@ def median_us(call: Callable[[], object], *, rounds: int = 7, calls: int = 200) 
     return statistics.median(times)
 
 
+def _questions() -> Iterator[tuple[str, str, Workload, Layout]]:
+    """Yield a title, a model and what is asked of it: llama-like models, methods that train a part, families beside them."""
+    one, sharded = Layout(), Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
+    fsdp = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2)
+    full = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
+    lora = replace(full, method=Method.LORA, lora=Lora(rank=16))
+    yield "Llama-2-7B, full, checkpointing", "llama-2-7b", full, one
+    yield "Llama-2-7B, full, checkpointing, ZeRO-3 on 8", "llama-2-7b", full, sharded
+    yield "Llama-2-7B, full, checkpointing, FSDP2 on 8", "llama-2-7b", full, fsdp
+    yield "Llama-2-7B, full, Adafactor", "llama-2-7b", replace(full, optimizer="adafactor"), one
+    yield "Llama-2-7B, LoRA", "llama-2-7b", lora, one
+    yield "Llama-2-7B, QLoRA", "llama-2-7b", replace(lora, method=Method.QLORA), one
+    yield "Mixtral-8x7B, full, ZeRO-3 on 8", "mixtral-8x7b", TrainWorkload(sequence_length=4096), sharded
+    for title, name, tokens in (
+        ("T5-base", "t5-base", 512),
+        ("Whisper-tiny", "whisper-tiny", 128),
+        ("BERT-base", "bert-base", 512),
+        ("ViT-B/16", "vit-base-patch16-224", 197),
+        ("Gemma-3-4B", "gemma-3-4b", 2048),
+        ("Jamba", "jamba-v0.1", 2048),
+    ):
+        yield f"{title}, full", name, TrainWorkload(sequence_length=tokens), one
+    serve = ServeWorkload(num_sequences=64, prompt_tokens=2048)
+    yield "Llama-2-70B, serving 64 x 2048", "llama-2-70b", serve, one
+    yield "Llama-2-70B, vLLM, 64 x 2048", "llama-2-70b", replace(serve, engine=Engine.VLLM), one
+
+
 def estimates() -> Table:
     """Return the times of estimates in process."""
     table = Table(
@@ -58,15 +86,7 @@ def estimates() -> Table:
         title="Estimator",
     )
     device, plans = resolve_gpu("A100-SXM4-80GB").device(), PlanCache()
-    sharded = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)
-    full = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)
-    questions: list[tuple[str, str, Workload, Layout]] = [
-        ("Llama-2-7B, full, checkpointing", "llama-2-7b", full, Layout()),
-        ("Llama-2-7B, full, checkpointing, ZeRO-3 on 8", "llama-2-7b", full, sharded),
-        ("Mixtral-8x7B, full, ZeRO-3 on 8", "mixtral-8x7b", TrainWorkload(sequence_length=4096), sharded),
-        ("Llama-2-70B, serving 64 x 2048", "llama-2-70b", ServeWorkload(num_sequences=64, prompt_tokens=2048), Layout()),
-    ]
-    for title, name, workload, layout in questions:
+    for title, name, workload, layout in _questions():
         model = load_architecture(resolve_model(name))
         ask = partial(estimate, model, workload, layout=layout, device=device)
         warm = [median_us(partial(ask, plans=plans, detail=detail)) for detail in Detail]
