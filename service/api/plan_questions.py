@@ -13,7 +13,7 @@ from service.catalog.gpus import resolve_gpu
 from service.catalog.prices import Price, list_prices
 from service.errors import InvalidRequestError
 from service.estimator.device import Device
-from service.planner.inventory import ClusterInventory, Pool
+from service.planner.inventory import Pool
 from service.planner.offer import Offer
 from service.usecases.plans import PlanQuestion
 
@@ -53,16 +53,14 @@ def read_prices(request: PlanRequest) -> PriceBook:
     return PriceBook(said={resolve_gpu(name, field="prices").name: price for name, price in said.items()})
 
 
-def read_plan(
-    request: PlanRequest, model: ResolvedModel, prices: PriceBook, inventory: ClusterInventory | None
-) -> PlanQuestion:
-    """Return the question; ``inventory`` is that of the cluster that the request names."""
+def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> PlanQuestion:
+    """Return the question; what a cluster offers is not in the request, and is for whoever places the plan."""
     asked = read_asked(request)
     return PlanQuestion(
         architecture=model.architecture,
         model_name=model.name or model.architecture.family,
         question=asked.question,
-        offers=_offers(request, prices) if inventory is None else _pools(inventory, prices),
+        offers=_offers(request, prices),
         objective=request.objective,
         pareto=request.pareto,
         assumptions=asked.assumptions,
@@ -79,31 +77,10 @@ def cluster_of(request: PlanRequest) -> str | None:
 
 
 def _offers(request: PlanRequest, prices: PriceBook) -> tuple[Offer, ...]:
-    assert not isinstance(request.gpus, UnsetType)  # noqa: S101 - kept by cluster_of
+    if isinstance(request.gpus, UnsetType):
+        return ()
     named = {(device.name, device.usable_bytes): device for said in request.gpus for device in read_devices(said)}
     return tuple(Offer(device=device, price_per_gpu_hour=prices.of(device)) for device in named.values())
-
-
-def _pools(inventory: ClusterInventory, prices: PriceBook) -> tuple[Offer, ...]:
-    """Return each pool as an offer of what is free in it; of a full cluster all of it, for another day."""
-    full = not any(pool.free_gpus for pool in inventory.pools)
-    return tuple(
-        _pool(pool, prices, pool.total_gpus if full else pool.free_gpus) for pool in inventory.pools if full or pool.free_gpus
-    )
-
-
-def _pool(pool: Pool, prices: PriceBook, max_gpus: int) -> Offer:
-    device = resolve_gpu(pool.gpu, field="cluster").device()
-    return Offer(
-        device=device,
-        gpus_per_node=pool.gpus_per_node,
-        island_size=pool.nvlink_island_size,
-        max_gpus=max_gpus,
-        host_memory_bytes=pool.host_memory_bytes,
-        network_bytes_per_second=pool.network_bytes_per_second,
-        price_per_gpu_hour=prices.of(device, pool),
-        pool=pool.name,
-    )
 
 
 def _cited(price: Price) -> str:

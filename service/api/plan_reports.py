@@ -1,8 +1,12 @@
 """From the planner's report on several kinds of GPUs to the answer of the contract."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from msgspec import structs
 
 from service.api.answers import fit_answer, remedy_answer, require_exact
+from service.api.placements import placement_answer
 from service.api.plan_answers import rejected_answer
 from service.api.plan_questions import PriceBook
 from service.api.renderings import requests_of
@@ -12,24 +16,32 @@ from service.api.words import gpu_words, layout_words, workload_words
 from service.planner.candidates import Candidate
 from service.planner.fit import FitReport
 from service.planner.front import Point
+from service.planner.placement import Placement
 from service.planner.plans import Offered
+from service.usecases.placing import Found
 from service.usecases.plans import PlanQuestion, PlanReport
 
 
-def plan_answer(report: PlanReport, asked: PlanQuestion, prices: PriceBook, *, elapsed_s: float) -> PlanAnswer:
-    """Return a report in the words of the contract."""
+def plan_answer(
+    report: PlanReport, asked: PlanQuestion, prices: PriceBook, *, elapsed_s: float, placements: Sequence[Found] = ()
+) -> PlanAnswer:
+    """Return a report in the words of the contract; on a cluster with the placement of each of its candidates."""
     best, nearest = report.plans.best, _nearest(report)
+    candidates = [] if best is None else [_candidate(best, one, fit, asked, prices) for one, fit in report.fits]
     return PlanAnswer(
         num_gpus=None if best is None else best.plan.num_gpus,
         gpu=None if best is None else gpu_words(best.offer.device),
         objective=asked.objective.value,
         confidence=asked.question.limits.confidence,
-        candidates=[] if best is None else [_candidate(best, one, fit, asked, prices) for one, fit in report.fits],
+        candidates=[
+            structs.replace(one, placement=None if found is None else placement_answer(found))
+            for one, found in zip_longest(candidates, placements)
+        ],
         alternatives=[_alternative(offered) for offered in report.plans.offered],
         rejected=list(_rejected(report)),
         pareto=None if report.front is None else [_point(point) for point in report.front],
         searched=_searched(report, elapsed_s),
-        reason=None if nearest is None else nearest.plan.reason,
+        reason=_waits(placements) if nearest is None else nearest.plan.reason,
         closest=None
         if nearest is None or nearest.plan.closest is None
         else rejected_answer(nearest.offer.device, nearest.plan.closest),
@@ -38,6 +50,11 @@ def plan_answer(report: PlanReport, asked: PlanQuestion, prices: PriceBook, *, e
         else remedy_answer(nearest.plan.smallest_change),
         assumptions=list(asked.assumptions),
     )
+
+
+def _waits(placements: Sequence[Found]) -> str | None:
+    """Return why the best plan does not run today; the placements that do come first."""
+    return None if not placements or isinstance(placements[0], Placement) else placements[0].reason
 
 
 def _nearest(report: PlanReport) -> Offered | None:

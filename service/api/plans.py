@@ -1,5 +1,6 @@
 """POST /v1/plans: the best set of GPUs and the layout on it, and why nothing smaller is enough."""
 
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,9 +16,11 @@ from service.api.plan_reports import plan_answer
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.plans import PlanAnswer, PlanRequest
+from service.catalog.gpus import resolve_gpu
 from service.errors import ClusterNotFoundError, InvalidRequestError
-from service.planner.inventory import ClusterInventory
-from service.usecases import clusters
+from service.planner.placement import Supply
+from service.usecases import reservations
+from service.usecases.placing import place_plans
 from service.usecases.plans import answer_plans
 
 EXAMPLE = {
@@ -39,7 +42,9 @@ EXAMPLE = {
         summary="Say how many GPUs of which kind, in which layout.",
         description="What the request says is kept to the letter, what it leaves open is searched: the number of GPUs, all "
         "degrees, sharding, framework, micro batch, accumulation and checkpointing; offload and quantised weights only where "
-        "`allow` names them. That nothing is enough is an answer, with the closest miss and the smallest change that helps.",
+        "`allow` names them. That nothing is enough is an answer, with the closest miss and the smallest change that helps. "
+        "On a `cluster` the plan runs on nodes that are free today, beside what is reserved; where none does, `placement` "
+        "says who is in the way of the best plan for the empty cluster. What was placed can be reserved as it is.",
         body=PlanRequest,
         example=EXAMPLE,
         replies={200: Reply(description="The best plans, and why nothing smaller is enough.", bodies=(PlanAnswer,))},
@@ -52,16 +57,20 @@ def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, PlanRequest)
     prices = read_prices(asked)
-    question = read_plan(asked, resolve_model(parts.specs, asked.model), prices, _inventory(parts, cluster_of(asked)))
-    report = answer_plans(question, plans=parts.plans, find_corrections=parts.corrections.find)
-    return json_answer(plan_answer(report, question, prices, elapsed_s=perf_counter() - started))
+    cluster = cluster_of(asked)
+    question = read_plan(asked, resolve_model(parts.specs, asked.model), prices)
+    answer = partial(answer_plans, plans=parts.plans, find_corrections=parts.corrections.find)
+    if cluster is None:
+        return json_answer(plan_answer(answer(question), question, prices, elapsed_s=perf_counter() - started))
+    supply = _supply(parts, cluster)
+    placed = place_plans(question, supply, answer, device_of=lambda name: resolve_gpu(name).device(), price_of=prices.of)
+    elapsed_s = perf_counter() - started
+    return json_answer(plan_answer(placed.report, question, prices, elapsed_s=elapsed_s, placements=placed.placements))
 
 
-def _inventory(parts: Parts, name: str | None) -> ClusterInventory | None:
-    if name is None:
-        return None
+def _supply(parts: Parts, cluster: str) -> Supply:
     try:
-        return clusters.read(parts.sessions, name).inventory
+        return reservations.supply_of(parts.sessions, cluster)
     except ClusterNotFoundError as error:
         raise InvalidRequestError(error.detail, errors=[{"field": "cluster", "message": error.detail}]) from error
 

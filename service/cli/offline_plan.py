@@ -18,7 +18,7 @@ def plan(document: Document, _server: None) -> Document:
     request = decode(document, PlanRequest)
     cluster_of(request)
     prices = read_prices(request)
-    question = read_plan(request, offline_model(request.model), prices, None)
+    question = read_plan(request, offline_model(request.model), prices)
     report = answer_plans(question, plans=PlanCache())
     answer: Document = to_builtins(plan_answer(report, question, prices, elapsed_s=perf_counter() - started_s))
     return answer

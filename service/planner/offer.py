@@ -22,6 +22,8 @@ class Offer:
     network_bytes_per_second: int | None = None
     price_per_gpu_hour: float | None = None
     pool: str | None = None
+    counts: frozenset[int] | None = None
+    """Numbers of GPUs that find nodes with equally many each; None is any number."""
 
     def __post_init__(self) -> None:
         """Refuse a negative price."""

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 from service.api.schemas.fields import Answer, GpuName, JsonObject, Name, Strict
 from service.api.schemas.fit import FitAnswer, GpuReference, ModelReference, RemedyAnswer
 from service.api.schemas.how_many import Confidence, Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
+from service.api.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
 from service.planner.objectives import Objective
 
@@ -46,7 +47,10 @@ class PlanCandidate(Answer, frozen=True, kw_only=True):
     tokens_per_second: Annotated[float | None, Meta(description="Of the whole job.")]
     cost_per_hour: Annotated[float | None, Meta(description="USD, of all GPUs; null where nobody told the price.")]
     price_source: Annotated[str | None, Meta(description="Where the price is from, and of when.")]
-    placement: Annotated[JsonObject | None, Meta(description="Nodes of the cluster; null without one.")]
+    placement: Annotated[
+        PlacedAnswer | NotTodayAnswer | NeverAnswer | None,
+        Meta(description="Nodes of the cluster, or who is on them."),
+    ]
     requests: Annotated[JsonObject | None, Meta(description="The same as requests to schedulers and launchers.")]
 
 
@@ -87,7 +91,7 @@ class PlanAnswer(Answer, frozen=True, kw_only=True):
     rejected: Annotated[list[RejectedAnswer], Meta(description="Why each smaller number fails, per kind of GPU.")]
     pareto: Annotated[list[ParetoAnswer] | None, Meta(description="The front, where it was asked for.")]
     searched: SearchedAnswer
-    reason: Annotated[str | None, Meta(description="Why nothing is enough.")]
+    reason: Annotated[str | None, Meta(description="Why nothing is enough, or why the best does not run today.")]
     closest: Annotated[RejectedAnswer | None, Meta(description="The closest miss.")]
     smallest_change: Annotated[RemedyAnswer | None, Meta(description="The smallest change that would help.")]
     assumptions: Annotated[list[str], Meta(description="Every default that was used and not searched.")]
