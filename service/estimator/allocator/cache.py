@@ -47,13 +47,13 @@ class ReplayCache:
         how = training_pass(model, workload, layout)
         first = replace(how, accumulating=False)
         passes = [first, how] if how.accumulating and workload.gradient_accumulation_steps > 1 else [how]
-        tensors = training_tensors(model, workload, layout, timeline.trained, timeline.states)
+        tensors = training_tensors(model, workload, layout, timeline.trained, timeline.states, timeline.footing.buckets)
         values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
         kind, logs = workload.allocator, [self._log(model, each) for each in passes]
         reserved, allocated = replay(kind, tensors, logs, values)
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
             return None
-        return Replayed(kind=kind, reserved_bytes=reserved, allocated_bytes=allocated, peak_bytes=peak)
+        return Replayed(kind=kind, reserved_bytes=max(reserved, peak), allocated_bytes=allocated, peak_bytes=peak)
 
     def _log(self, model: Architecture, how: TrainingPass) -> Events:
         key = (model.spec, how)

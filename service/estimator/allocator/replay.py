@@ -26,6 +26,8 @@ class Tensors:
     temporaries: tuple[tuple[int, ...], ...]
     gradient_bytes: int
     gradient_shards: int
+    backward: tuple[int, ...] = ()
+    """Buffers of communication that live through backward, held here from the start of their micro batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,9 @@ def replay(kind: Allocator, tensors: Tensors, passes: Sequence[Events], values: 
     for step in range(STEPS):
         gradients: list[Block] = []
         for events, blocks in zip(passes, priced, strict=True):
+            buffers = _all(allocator, tensors.backward)
             gradients += _run(allocator, events, blocks)
+            _drop(allocator, buffers)
         main = _all(allocator, tensors.main_gradients)
         if step == 0:
             _all(allocator, tensors.states)

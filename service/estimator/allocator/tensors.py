@@ -5,20 +5,29 @@ from itertools import groupby
 
 from service.estimator.allocator.replay import Tensors
 from service.estimator.architecture import Architecture
+from service.estimator.gathering import NO_BUCKETS, Buckets
 from service.estimator.layout import Layout, Sharding
 from service.estimator.optimizers.table import STEP_COUNT_BYTES, Optimizer, optimizer_named
 from service.estimator.optimizers.tensors import TrainedTensor, split_rows, tensors_of
 from service.estimator.states import Shards, TrainedParameters, TrainStates, local_tensors
 from service.estimator.workload import Method, TrainWorkload
 
+FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
+"""Gradients that DDP reduces together: fewer at first, so that the first reduction starts early (torch 2.13 ``reducer.hpp``,
+``kDefaultFirstBucketBytes``, and ``nn/parallel/distributed.py``, ``_DEFAULT_BUCKET_CAP_MB``)."""
 DEFAULT_STATES = 2
 """Tensors into which the states of one tensor are divided where an optimizer looks at each: two moments."""
 
 
 def training_tensors(
-    model: Architecture, workload: TrainWorkload, layout: Layout, trained: TrainedParameters, states: TrainStates
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    trained: TrainedParameters,
+    states: TrainStates,
+    buckets: Buckets = NO_BUCKETS,
 ) -> Tensors:
-    """Return the tensors of one rank; every part adds up to what ``states`` counts for it."""
+    """Return the tensors of one rank; every part adds up to what ``states`` and ``buckets`` count for it."""
     shards, optimizer = Shards.of(layout), optimizer_named(workload.optimizer)
     base = _local(tensors_of(model.counts.tensors), layout, shards.weights)
     adapters = _local(tensors_of(trained.weights), layout, shards.weights) if workload.method is not Method.FULL else ()
@@ -30,13 +39,29 @@ def training_tensors(
             states.buffers,
             *spread(states.master_weights, stepped),
             *spread(states.persistent_main_gradients, stepped),
+            *_resident_buckets(layout, buckets, [numel * trained.grad_dtype.bytes_per_element for numel in stepped]),
         ),
+        backward=(buckets.backward,) if buckets.backward else (),
         states=tuple(_states(optimizer, states.optimizer_states, stepped)),
         main_gradients=tuple(spread(states.step_main_gradients, stepped)),
         temporaries=tuple(_temporaries(optimizer, states.step_temporaries, stepped)),
         gradient_bytes=trained.grad_dtype.bytes_per_element,
         gradient_shards=shards.gradients,
     )
+
+
+def _resident_buckets(layout: Layout, buckets: Buckets, gradients: Sequence[int]) -> Iterator[int]:
+    """Yield the buffers of communication that stay: DDP fills buckets from the last gradient on, each until it is full."""
+    if layout.sharding is not Sharding.DDP or not buckets.resident:
+        yield buckets.resident
+        return
+    filled, most = 0, FIRST_BUCKET_BYTES
+    for size in reversed(gradients):
+        filled += size
+        if filled >= most:
+            yield filled
+            filled, most = 0, BUCKET_BYTES
+    yield filled
 
 
 def spread(total: int, numels: Sequence[int]) -> Iterator[int]:

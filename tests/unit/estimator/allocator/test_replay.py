@@ -12,6 +12,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.families.registry import architecture_from_config
+from service.estimator.gathering import NO_BUCKETS
 from service.estimator.layout import Layout, Sharding
 from service.estimator.passes import log_training
 from service.estimator.precision import POLICIES
@@ -134,6 +135,36 @@ def test_tensors_add_up_to_the_states() -> None:
     assert sum(tensors.loaded) == timeline.states.weights + timeline.states.buffers
     assert sum(tensors.states) == timeline.states.optimizer_states
     assert sum(map(sum, tensors.temporaries)) == timeline.states.step_temporaries
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(data_parallel=3),
+        Layout(data_parallel=2, zero_stage=1, sharding=Sharding.DEEPSPEED),
+        Layout(data_parallel=2, zero_stage=3, sharding=Sharding.DEEPSPEED),
+    ],
+)
+@pytest.mark.parametrize("workload", [WORKLOAD, TrainWorkload(sequence_length=1, optimizer="adamw_bnb")])
+def test_nothing_is_reserved_less_than_it_is_allocated(workload: TrainWorkload, layout: Layout) -> None:
+    """Buffers of communication are in the replay as well, so that its segments hold what the timeline counts."""
+    allocated, reserved = _answer(workload, layout)
+
+    assert allocated <= reserved
+
+
+def test_buckets_add_up_to_the_gradients() -> None:
+    """DDP's buckets hold every gradient once: the first takes a MiB, each further one 25, or one larger tensor."""
+    timeline = train_timeline(a_model(), WORKLOAD, Layout(data_parallel=2))
+    made = [
+        training_tensors(a_model(), WORKLOAD, layout, timeline.trained, timeline.states, held).loaded
+        for layout, held in ((Layout(data_parallel=2), timeline.footing.buckets), (Layout(), NO_BUCKETS))
+    ]
+
+    buckets = [size for size in made[0][len(made[1]) - 1 :] if size]
+    assert sum(buckets) == timeline.footing.buckets.resident > 0
+    assert MIB <= buckets[0] < 2 * MIB
+    assert len(buckets) == 2
 
 
 def test_a_replay_changes_what_is_reserved_and_nothing_that_is_allocated() -> None:
