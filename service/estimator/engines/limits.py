@@ -28,7 +28,8 @@ def check_engine(
     model: Architecture, workload: ServeWorkload, layout: Layout, *, formats: frozenset[Quantization] = WEIGHTS
 ) -> None:
     """Raise NotModelledError or InvalidInputError for what an engine has no answer to; ``formats`` are those of its weights."""
-    only(workload.quantization, "workload.quantization", tuple(word for word in Quantization if word in formats))
+    if workload.quantization not in formats:
+        only(workload.quantization, "workload.quantization", tuple(word for word in Quantization if word in formats))
     if not model.shifts_labels:
         raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["decoders"])
     if model.recurrent:

@@ -16,6 +16,8 @@ from service.estimator.support.sharing import check_shared_codes
 from service.estimator.support.words import only
 from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
 
+_FORMATS = tuple(word for word in Quantization if word in WEIGHTS)
+
 
 def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
     """Raise NotModelledError or InvalidInputError for a serving workload that has no answer yet."""
@@ -44,7 +46,7 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
 
 def _check_quantization(model: Architecture, workload: ServeWorkload) -> None:
     """Raise for formats whose products have no term on transformers."""
-    only(workload.quantization, "workload.quantization", tuple(word for word in Quantization if word in WEIGHTS))
+    only(workload.quantization, "workload.quantization", _FORMATS)
     scheme = scheme_of(workload.quantization, model)
     check_shared_codes(model, quantised=scheme is not None, field="workload.quantization")
     if scheme is not None and scheme.packing not in TRAINABLE and scheme.packing is not Packing.MXFP4:
