@@ -1,4 +1,4 @@
-"""``make bench``: the time of an estimate, what POST /v1/fit sustains beside a raw ASGI application, a cold ``headroom fit``.
+"""``make bench``: the time of an estimate and of a search, what POST /v1/fit sustains beside a raw ASGI application, a cold ``headroom fit``.
 
 Ratios inside one run mean something; absolute values depend on what else the machine does.
 """
@@ -19,6 +19,7 @@ from rich.table import Table
 
 from deploy.bench.batches import batches
 from deploy.bench.load import Load, request_bytes, run_load
+from deploy.bench.searches import searches
 from deploy.bench.servers import floor, service
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
@@ -128,7 +129,7 @@ def _wall_ms(command: list[str]) -> float:
 def main() -> None:
     """Print all tables."""
     console = Console()
-    for part in (estimates, cold_start, requests, batches):
+    for part in (estimates, searches, cold_start, requests, batches):
         console.print(part())
 
 

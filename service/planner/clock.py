@@ -1,7 +1,9 @@
 """How long configurations take, for comparing them: per token of the whole job, and against the limits of a question."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from itertools import count
 
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
@@ -32,6 +34,9 @@ _ENDLESS = 2**40
 """Micro batches that make what happens once a step count for nothing."""
 
 
+_Timed = tuple[float, tuple[int, ...], int, Slot, Batch | None]
+
+
 class Clock:
     """Times of the configurations of one question on one kind of GPU."""
 
@@ -42,6 +47,7 @@ class Clock:
         self._limits = limits
         self.is_limited = any(getattr(limits, name) is not None for name in TIMES)
         self._seconds: dict[tuple[Slot, Batch], float] = {}
+        self._at_best: dict[int, TrainWorkload] = {}
 
     def throughput(self, workload: Workload, layout: Layout) -> Throughput | None:
         """Return the time of a configuration; None where nobody told the GPU's rates."""
@@ -55,10 +61,21 @@ class Clock:
             found = self._seconds[slot, batch] = self._timed(slot, batch)
         return found
 
-    def by_time(self, slots: Iterable[Slot]) -> list[tuple[float, Slot, Batch]]:
-        """Return every configuration of some slots, the fastest first, of equally fast ones the simplest first."""
-        found = [(self.seconds_per_token(slot, batch), slot, batch) for slot in slots for batch in self._space.batches(slot)]
-        return sorted(found, key=lambda timed: (timed[0], *_complexity(timed[1], timed[2])))
+    def by_time(self, slots: Iterable[Slot], *, able: Callable[[Slot], bool]) -> Iterator[tuple[float, Slot, Batch]]:
+        """Yield every configuration of the slots that are able, the fastest first, of equally fast ones the simplest first.
+
+        A slot is looked into when nothing that is known is faster than it can be at best.
+        """
+        order = count()
+        heap: list[_Timed] = [(self._floor(slot), (), next(order), slot, None) for slot in slots]
+        heapify(heap)
+        while heap:
+            seconds, _, _, slot, batch = heappop(heap)
+            if batch is not None:
+                yield seconds, slot, batch
+            elif able(slot):
+                for each in self._space.batches(slot):
+                    heappush(heap, (self.seconds_per_token(slot, each), _complexity(slot, each), next(order), slot, each))
 
     def least_seconds(self, num_gpus: int) -> float:
         """Return a bound of the time per token on so many GPUs: one GPU's arithmetic without steps, spread without loss."""
@@ -89,6 +106,22 @@ class Clock:
             return None
         workload, layout = self._space.config(*best)
         return workload, self.throughput(workload, layout)
+
+    def _floor(self, slot: Slot) -> float:
+        """Return the least time per token of a slot: large batches, nothing recomputed, steps that count for nothing."""
+        workload, _ = self._space.config(slot, max(self._space.batches(slot), key=lambda batch: batch.micro_batch_size))
+        if isinstance(workload, ServeWorkload):
+            return 0.0
+        at_best = self._at_best.get(id(workload))
+        if at_best is None:
+            at_best = self._at_best[id(workload)] = replace(
+                workload,
+                gradient_accumulation_steps=_ENDLESS,
+                activation_checkpointing=Checkpointing.NONE,
+                selective_every=None,
+            )
+        throughput = self.throughput(at_best, slot.layout)
+        return 0.0 if throughput is None else 1 / throughput.tokens_per_second
 
     def _timed(self, slot: Slot, batch: Batch) -> float:
         workload, layout = self._space.config(slot, batch)

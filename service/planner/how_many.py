@@ -3,7 +3,8 @@
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Plan, plan_on
+from service.planner.plans import Plan, plan_on, widen
+from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
 
@@ -11,4 +12,5 @@ from service.planner.subject import Subject
 def how_many(subject: Subject, question: Question) -> Plan:
     """Return the fewest GPUs; raises EstimatorError when no configuration can run or has a term."""
     offer = Offer(device=subject.device)
-    return plan_on(offer, subject, Space(subject.architecture, question, offer), Objective.FEWEST_GPUS)
+    search = Search(subject, Space(subject.architecture, question, offer))
+    return widen(plan_on(offer, search, Objective.FEWEST_GPUS), search)

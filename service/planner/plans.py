@@ -1,7 +1,7 @@
 """The best set of GPUs: on each kind that is offered the best plan, why less is not enough, and which kind is best."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from service.estimator.errors import EstimatorError, InvalidInputError
@@ -71,21 +71,36 @@ def find_plans(subjects: Sequence[tuple[Offer, Subject]], question: Question, ob
         key = (offer.gpus_per_node, offer.island_size, offer.max_gpus, offer.host_memory_bytes, offer.network_bytes_per_second)
         if key not in spaces:
             spaces[key] = Space(subject.architecture, question, offer)
+        search = Search(subject, spaces[key])
         try:
-            offered.append(Offered(offer=offer, subject=subject, plan=plan_on(offer, subject, spaces[key], objective)))
+            offered.append((Offered(offer=offer, subject=subject, plan=plan_on(offer, search, objective)), search))
         except EstimatorError as error:
             refusal = refusal or error
     if not offered:
         assert refusal is not None, "a plan is asked on one offer at least"  # noqa: S101 - kept by the schema
         raise refusal
-    found = [one for one in offered if one.plan.num_gpus is not None]
-    return Plans(offered=tuple(offered), best=min(found, key=_score(objective), default=None))
+    found = [one for one, _ in offered if one.plan.num_gpus is not None]
+    best = min(found, key=_score(objective), default=None)
+    if best is None:
+        return Plans(offered=tuple(one for one, _ in offered), best=None)
+    searches = {id(one): search for one, search in offered}
+    widened = replace(best, plan=widen(best.plan, searches[id(best)]))
+    return Plans(offered=tuple(widened if one is best else one for one, _ in offered), best=widened)
 
 
-def plan_on(offer: Offer, subject: Subject, space: Space, objective: Objective) -> Plan:
-    """Return the best plan on one kind of GPU."""
-    search, question = Search(subject, space), space.question
-    counts = _affordable(space.counts, question, offer)
+def widen(plan: Plan, search: Search) -> Plan:
+    """Return a plan with the next best layouts on its number of GPUs, each way and recomputation once."""
+    if plan.num_gpus is None:
+        return plan
+    candidates = tuple(islice(search.best(plan.num_gpus), MAX_CANDIDATES))
+    searched = replace(plan.searched, estimated=search.num_estimated, pruned=counters(search))
+    return replace(plan, candidates=candidates, searched=searched)
+
+
+def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
+    """Return the best plan on one kind of GPU, with its best layout."""
+    space, question, subject = search.space, search.question, search.subject
+    counts = _affordable(_placeable(space.counts, offer), question, offer)
     if not counts:
         raise _nothing_to_try(space, offer)
     if objective is Objective.FASTEST:
@@ -114,7 +129,7 @@ def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...
     misses: list[Rejected] = []
     for count in counts:
         if search.suffices(count):
-            found = tuple(islice(search.best(count), MAX_CANDIDATES))
+            found = tuple(islice(search.best(count), 1))
             if found:
                 return found, tuple(misses)
         miss = search.rejection(count)
@@ -131,7 +146,7 @@ def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ..
             search.pruned["arithmetic_alone"] += search.space.num_layouts(count)
             continue
         limit = found[0].seconds_per_token if found else None
-        better = tuple(islice(search.best(count, faster_than=limit), MAX_CANDIDATES))
+        better = tuple(islice(search.best(count, faster_than=limit), 1))
         if better and (not found or better[0].seconds_per_token < found[0].seconds_per_token):
             found = better
     if found:
@@ -153,6 +168,10 @@ def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:
                 return best.seconds_per_token, best.num_gpus
 
     return score
+
+
+def _placeable(counts: Sequence[int], offer: Offer) -> tuple[int, ...]:
+    return tuple(count for count in counts if offer.counts is None or count in offer.counts)
 
 
 def _affordable(counts: Sequence[int], question: Question, offer: Offer) -> tuple[int, ...]:

@@ -70,8 +70,7 @@ class Search:
     def best(self, num_gpus: int, *, faster_than: float | None = None) -> Iterator[Candidate]:
         """Yield what is enough on so many GPUs as it is shown, the fastest first; each way and recomputation once."""
         seen: set[object] = set()
-        able = [slot for slot in self.bounded(num_gpus) if self._can_fit(slot)]
-        for seconds, slot, batch in self.clock.by_time(able):
+        for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), able=self._can_fit):
             if faster_than is not None and seconds >= faster_than:
                 return
             kind = (slot.way.name, slot.layout.zero_stage, slot.offload, batch.recomputed)

@@ -1,0 +1,117 @@
+"""What must hold of every plan: more is never worse, what is promised holds, bounds never exceed what they bound."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.errors import EstimatorError
+from service.estimator.estimate import PlanCache
+from service.estimator.layout import Layout
+from service.estimator.precision import POLICIES
+from service.estimator.units import MIB
+from service.estimator.workload import Engine, ServeWorkload, TrainWorkload
+from service.planner.bounds import states_of
+from service.planner.layouts import Space
+from service.planner.objectives import Objective
+from service.planner.offer import Offer
+from service.planner.plans import Offered, find_plans
+from service.planner.space import Limits, Question
+from service.planner.subject import make_subject
+from service.planner.verdict import Verdict, judge
+from tests.unit.planner.builders import a_device
+
+MODEL = load_architecture(resolve_model("smollm2-135m"))
+PLANS = PlanCache()
+MEMORY = st.integers(min_value=900, max_value=9000).map(lambda mebibytes: mebibytes * MIB)
+TRAINED = st.builds(
+    TrainWorkload,
+    sequence_length=st.sampled_from([256, 1024]),
+    precision=st.sampled_from([POLICIES["bf16_mixed"], POLICIES["fp32"], POLICIES["bf16"]]),
+    optimizer=st.sampled_from(["adamw", "sgd"]),
+)
+SERVED = st.builds(
+    ServeWorkload,
+    num_sequences=st.sampled_from([1, 16]),
+    prompt_tokens=st.sampled_from([128, 512]),
+    engine=st.just(Engine.VLLM),
+    max_model_len=st.just(1024),
+)
+QUESTIONS = st.builds(
+    Question,
+    workload=st.one_of(TRAINED, SERVED),
+    layout=st.just(Layout()),
+    limits=st.builds(Limits, max_gpus=st.sampled_from([1, 4]), confidence=st.sampled_from([0.95, None])),
+    fixed=st.sampled_from([frozenset({"micro_batch_size"}), frozenset({"activation_checkpointing", "context_parallel"})]),
+    frameworks=st.sampled_from([None, frozenset({"megatron"}), frozenset({"transformers"})]),
+)
+OBJECTIVES = st.sampled_from(list(Objective))
+
+
+def best(question: Question, usable_bytes: int, objective: Objective = Objective.FEWEST_GPUS) -> Offered | None:
+    """Return the best plan on GPUs of so much memory."""
+    device = a_device(usable_bytes)
+    try:
+        return find_plans([(Offer(device=device), make_subject(MODEL, device, plans=PLANS))], question, objective).best
+    except EstimatorError:
+        return None
+
+
+@settings(max_examples=25, deadline=None)
+@given(question=QUESTIONS, small=MEMORY, more=MEMORY)
+def test_more_memory_never_needs_more_gpus(question: Question, small: int, more: int) -> None:
+    """None counts as more than any number."""
+    little, much = best(question, small), best(question, small + more)
+
+    if little is not None:
+        assert much is not None
+        assert (much.plan.num_gpus or 0) <= (little.plan.num_gpus or 0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(question=QUESTIONS, usable=MEMORY, objective=OBJECTIVES)
+def test_a_larger_budget_never_makes_a_worse_plan(question: Question, usable: int, objective: Objective) -> None:
+    """Twice the GPUs may be left alone."""
+    wider = replace(question, limits=replace(question.limits, max_gpus=2 * question.limits.max_gpus))
+    narrow, wide = best(question, usable, objective), best(wider, usable, objective)
+
+    if narrow is not None:
+        assert wide is not None
+        if objective is Objective.FASTEST:
+            slower, faster = (one.plan.candidates[0].seconds_per_token for one in (narrow, wide))
+            assert faster <= slower * (1 + 1e-9)
+        else:
+            assert wide.plan.num_gpus == narrow.plan.num_gpus
+
+
+@settings(max_examples=20, deadline=None)
+@given(question=QUESTIONS, usable=MEMORY, objective=OBJECTIVES)
+def test_what_a_plan_promises_a_fit_confirms(question: Question, usable: int, objective: Objective) -> None:
+    """Its layout and workload, asked again, give the same bytes, and a verdict that the confidence allows."""
+    offered = best(question, usable, objective)
+    accepted = {Verdict.FITS} if question.limits.confidence else {Verdict.FITS, Verdict.TIGHT}
+
+    for candidate in offered.plan.candidates if offered is not None else ():
+        subject = make_subject(MODEL, a_device(usable))
+        answer = subject.answer(candidate.workload, candidate.layout)
+        assert answer == candidate.estimate
+        assert judge(answer, subject.device).verdict in accepted
+        assert candidate.num_gpus == candidate.layout.num_gpus <= question.limits.max_gpus
+
+
+@settings(max_examples=15, deadline=None)
+@given(workload=TRAINED, count=st.sampled_from([1, 2, 4]), index=st.integers(0, 1000))
+def test_the_bound_of_states_never_exceeds_the_estimate(workload: TrainWorkload, count: int, index: int) -> None:
+    """What is pruned by its states alone could not have fitted."""
+    question = Question(workload=workload, layout=Layout(), allow=frozenset({"offload"}))
+    device = a_device(2**40)
+    space, subject = Space(MODEL, question, Offer(device=device)), make_subject(MODEL, device, plans=PLANS)
+    states = states_of(MODEL, workload)
+    slots = space.slots(count)
+    slot = slots[index % len(slots)]
+    with suppress(EstimatorError):
+        estimate = subject.answer(*space.config(slot, space.batches(slot)[0]))
+
+        assert states.of_one(slot) <= estimate.device_bytes
