@@ -44,6 +44,8 @@ def _groups_stay(pool: Pool, group: int, per_node: int) -> bool:
 
 
 def _whole_gpus(pools: Sequence[PoolSupply], ask: Ask, replicas: range) -> list[Seat]:
+    if sum(pool.free_gpus for pool in pools) < ask.gpus_per_replica:
+        return []
     rooms = {pool.pool.name: rooms_of([pool]) for pool in pools}
     seats: list[Seat] = []
     for per_node in sorted({shape for pool in pools for shape in shapes(pool.pool, ask)}, reverse=True):

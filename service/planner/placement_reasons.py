@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from service.estimator.units import format_bytes
 from service.planner.placement_packing import find_placement
-from service.planner.placement_supply import Claim, Hold, PoolSupply, Supply, clusters_as_supply
+from service.planner.placement_supply import Claim, Hold, PoolSupply, Supply, released
 from service.planner.placement_values import Ask, Never, NotToday
 
 MAX_NAMED = 4
@@ -127,11 +127,11 @@ def _possible_at(supply: Supply, ask: Ask) -> datetime | None:
     moments = sorted({reservation.expires_at for reservation in supply.reservations})
 
     def has_room(moment: datetime) -> bool:
-        left = [reservation for reservation in supply.reservations if reservation.expires_at > moment]
-        return find_placement(clusters_as_supply(supply.inventory, left), ask) is not None
+        return find_placement(released(supply, moment), ask) is not None
 
-    first = bisect_left(moments, True, key=has_room)  # noqa: FBT003  # what is searched for is the first True
-    return moments[first] if first < len(moments) else None
+    if not moments or not has_room(moments[-1]):
+        return None
+    return moments[bisect_left(moments, True, hi=len(moments) - 1, key=has_room)]  # noqa: FBT003  # the first True
 
 
 def _pools(supply: Supply, ask: Ask) -> list[PoolSupply]:

@@ -4,10 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from service.planner.inventory import ClusterInventory, Node, NodeState, Pool
 from service.planner.reservation import Reservation, Share
 
+_NO_INDEX: frozenset[int] = frozenset()
+_NO_SLICES: Mapping[str, int] = MappingProxyType({})
 Promised = Mapping[tuple[str, str], Sequence[tuple[Reservation, Share]]]
 
 
@@ -113,21 +116,38 @@ class Supply:
 def clusters_as_supply(cluster: ClusterInventory, reservations: Iterable[Reservation] = ()) -> Supply:
     """Return what a cluster can give beside ``reservations``, all of which count as live."""
     live = tuple(reservations)
-    promised: dict[tuple[str, str], list[tuple[Reservation, Share]]] = {}
-    for reservation in live:
-        for share in reservation.shares:
-            promised.setdefault((share.pool, share.node), []).append((reservation, share))
+    promised = _promised(live)
     pools = tuple(_pool_supply(pool, promised) for pool in cluster.pools)
     return Supply(inventory=cluster, reservations=live, pools=pools)
+
+
+def released(supply: Supply, moment: datetime) -> Supply:
+    """Return the same cluster at a later moment, when reservations will have expired and nothing else has changed."""
+    left = tuple(reservation for reservation in supply.reservations if reservation.expires_at > moment)
+    promised = _promised(left)
+    ended = _promised(reservation for reservation in supply.reservations if reservation.expires_at <= moment)
+    pools = (
+        replace(
+            pool,
+            nodes=tuple(
+                _node_supply(pool.pool, node, promised.get((pool.pool.name, node.name), ()))
+                if (pool.pool.name, node.name) in ended
+                else before
+                for node, before in zip(pool.pool.members(), pool.nodes, strict=True)
+            ),
+        )
+        for pool in supply.pools
+    )
+    return replace(supply, reservations=left, pools=tuple(pools))
 
 
 def emptied(supply: Supply) -> Supply:
     """Return the same cluster with every node ready and nobody on it."""
     pools = (
-        replace(pool, nodes=None if pool.nodes is None else tuple(_emptied_node(node) for node in pool.nodes))
-        for pool in supply.inventory.pools
+        replace(pool, nodes=tuple(_emptied(pool.pool, *pair) for pair in zip(pool.pool.members(), pool.nodes, strict=True)))
+        for pool in supply.pools
     )
-    return clusters_as_supply(ClusterInventory(pools=tuple(pools)))
+    return replace(supply, reservations=(), pools=tuple(pools))
 
 
 def _kind(pool: Pool) -> Pool:
@@ -149,9 +169,19 @@ def _kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
     )
 
 
-def _emptied_node(node: Node) -> Node:
+def _promised(reservations: Iterable[Reservation]) -> Promised:
+    promised: dict[tuple[str, str], list[tuple[Reservation, Share]]] = {}
+    for reservation in reservations:
+        for share in reservation.shares:
+            promised.setdefault((share.pool, share.node), []).append((reservation, share))
+    return promised
+
+
+def _emptied(pool: Pool, node: Node, now: NodeSupply) -> NodeSupply:
+    if not now.claims and not node.mig_slices and now.free_host_bytes == pool.host_memory_bytes:
+        return now
     slices = tuple(replace(slices, allocated=0) for slices in node.mig_slices)
-    return Node(name=node.name, mig_gpus=node.mig_gpus, mig_slices=slices)
+    return _node_supply(pool, Node(name=node.name, mig_gpus=node.mig_gpus, mig_slices=slices), ())
 
 
 def _pool_supply(pool: Pool, promised: Promised) -> PoolSupply:
@@ -186,6 +216,8 @@ def _node_supply(pool: Pool, node: Node, promised: Sequence[tuple[Reservation, S
 
 
 def _named_indices(node: Node, shares: Sequence[Share]) -> frozenset[int]:
+    if not node.allocations and not shares:
+        return _NO_INDEX
     held = (allocation.gpu_indices for allocation in node.allocations)
     promised = (share.gpu_indices for share in shares)
     return frozenset(index for indices in (*held, *promised) for index in indices or ())
@@ -199,6 +231,8 @@ def _free_host_bytes(pool: Pool, node: Node, shares: Sequence[Share]) -> int | N
 
 
 def _free_slices(node: Node, shares: Sequence[Share]) -> Mapping[str, int]:
+    if not node.mig_slices:
+        return _NO_SLICES
     held = dict.fromkeys((slices.profile for slices in node.mig_slices), 0)
     for share in shares:
         if share.mig_profile in held:
