@@ -80,6 +80,7 @@ def _block(spec: Llama4Spec, *, rotary: bool, sparse: bool) -> Block:
         attention=_attention(spec, rotary=rotary),
         feed_forward_norm=Norm(name="post_attention_layernorm", style="rms", size=spec.hidden_size),
         feed_forward=_experts(spec) if sparse else _gated(spec, "feed_forward", "mlp", spec.intermediate_size),
+        names_attention=True,
     )
 
 

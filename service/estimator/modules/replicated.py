@@ -74,6 +74,7 @@ class ScaledAttention:
             upcast=False,
             sliding_window=self.sliding_window,
             dropout=self.dropout,
+            casts_back=False,
         )
 
 

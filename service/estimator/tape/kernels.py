@@ -145,9 +145,10 @@ def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, u
     tape.free(weights)
     weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype) if heads.casts_back else t.alias(x))
     weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
-    weights = chain(tape, weights, lambda t, x: cast(t, x, query.dtype))
+    read = cast(tape, weights, query.dtype)
     values = chain(tape, values, lambda t, x: _expanded(t, x, heads))
-    mixed = batched_product(tape, weights, values, heads.values or query.numel)
+    mixed = batched_product(tape, read, values, heads.values or query.numel)
+    tape.free(read)
     output = chain(tape, mixed, copy_of)
     tape.free(keys, values)
     return output, weights

@@ -73,8 +73,12 @@ def sum_of_rows(tape: Tape, x: Value, out: Size) -> Value:
 
 
 def sum_over_chosen(tape: Tape, x: Value, out: Size) -> Value:
-    """Return each token's sum over its experts: the expanded gradient is copied to leave the view by token."""
-    return tape.emit(out, x.dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+    """Return each token's sum over its experts: the expanded gradient is copied to leave the view by token.
+
+    Autocast asks for sums in fp32, which CUDA's kernel makes without a copy of what it reads (ATen's ``make_reduction``).
+    """
+    dtype = DType.FP32 if tape.autocast is not None else x.dtype
+    return tape.emit(out, dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
 
 
 def product_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value:

@@ -55,12 +55,12 @@ def indexed(tape: Tape, x: Value, numel: Size) -> Value:
 
 
 def add_in_place(tape: Tape, x: Value, other: Value) -> Value:
-    """Return ``x += other``: another name of the same tensor, whose gradient both get."""
+    """Return ``x += other``: another name of the same tensor, whose gradient both get, cast where ``other`` is wider."""
 
     def backward(grad: Storage) -> None:
         for side in (x, other):
             if side.requires_grad:
-                tape.send(side, tape.hold(grad))
+                tape.send(side, tape.hold(grad) if side.dtype is x.dtype else tape.scratch(side.numel, side.dtype))
 
     y = Value(x.storage, x.numel, x.dtype)
     tape.hold_value(y)
