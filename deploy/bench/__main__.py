@@ -1,4 +1,4 @@
-"""``make bench``: the time of an estimate and of a search, what POST /v1/fit sustains beside a raw ASGI application, a cold ``headroom fit``.
+"""``make bench``: the time of estimates and searches, what POST /v1/fit sustains beside a raw ASGI application, a cold ``fit``.
 
 Ratios inside one run mean something; absolute values depend on what else the machine does.
 """

@@ -8,11 +8,22 @@ from itertools import product
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Checkpointing, Offload, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Checkpointing, Offload, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.planner.moves import Config
 from service.planner.offer import Offer
 from service.planner.space import MAX_MICRO_BATCH_SIZE, Question
-from service.planner.ways import CONTEXT, DEGREES, PIPELINE, TENSOR, Way, divisors, needs_no_partner, offloads, ways
+from service.planner.ways import (
+    CONTEXT,
+    DEGREES,
+    PIPELINE,
+    TENSOR,
+    Way,
+    divisors,
+    needs_no_partner,
+    offloads,
+    quantizations,
+    ways,
+)
 
 MAX_CONTEXT, MAX_STAGES = 64, 64
 ROUNDS = 4
@@ -28,6 +39,7 @@ class Slot:
     way: Way
     layout: Layout
     offload: Offload
+    quantization: Quantization | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,8 @@ class Space:
         """Return the complete configuration of a slot and a batch."""
         workload = self.question.workload
         if isinstance(workload, ServeWorkload):
-            return workload, slot.layout
+            asked = slot.quantization or workload.quantization
+            return workload if asked is workload.quantization else replace(workload, quantization=asked), slot.layout
         key = (slot.way.name, slot.offload, batch)
         found = self._workloads.get(key)
         if found is None:
@@ -214,8 +227,10 @@ class Space:
                 layout = replace(self.asked, sharding=self._sharding(way), zero_stage=stage, **values)  # type: ignore[arg-type]  # degrees are integers
             except InvalidInputError:
                 continue  # experts that do not regroup so many ranks
-            for offload in offloads(way, stage, self.question):
-                yield Slot(way=way, layout=layout, offload=offload)
+            for offload, quantization in product(
+                offloads(way, stage, self.question), quantizations(self._model, self.question)
+            ):
+                yield Slot(way=way, layout=layout, offload=offload, quantization=quantization)
 
     def _sharding(self, way: Way) -> Sharding:
         return self.asked.sharding if way.framework is None else way.sharding
@@ -231,15 +246,12 @@ class Space:
 
 def varied_words(question: Question) -> frozenset[str]:
     """Return the fields of a request that a search of this question varies."""
-    varied = {"data_parallel", "sequence_parallel", *(DEGREES if _serves(question) is None else (TENSOR, PIPELINE))}
-    if _serves(question) is None:
-        varied |= {"framework", "sharding", "zero_stage", "activation_checkpointing", "micro_batch_size"}
-        varied |= {"gradient_accumulation_steps"} | ({"offload"} if "offload" in question.allow else set())
-    return frozenset(varied - question.fixed)
-
-
-def _serves(question: Question) -> ServeWorkload | None:
-    return question.workload if isinstance(question.workload, ServeWorkload) else None
+    if isinstance(question.workload, ServeWorkload):
+        varied = {TENSOR, PIPELINE}
+    else:
+        varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
+        varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}
+    return frozenset((varied | question.allow) - question.fixed)
 
 
 def _filled(workload: TrainWorkload, slot: Slot, batch: Batch) -> TrainWorkload:

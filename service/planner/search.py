@@ -73,7 +73,7 @@ class Search:
         for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), able=self._can_fit):
             if faster_than is not None and seconds >= faster_than:
                 return
-            kind = (slot.way.name, slot.layout.zero_stage, slot.offload, batch.recomputed)
+            kind = (slot.way.name, slot.layout.zero_stage, slot.offload, slot.quantization, batch.recomputed)
             if kind in seen or not self._fits(slot, batch):
                 continue
             found = self.answered(slot, batch, seconds)

@@ -15,6 +15,8 @@ LEVEL = 0.95
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
 TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s")
+_OF_TRAINING = ("global_batch_size", "max_step_time_s", "max_hours")
+_OF_SERVING = ("max_prefill_time_s", "max_time_per_output_token_s")
 OFFLOADING, QUANTIZING = "offload", "quantization"
 ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
 """What a search uses only where the request allows it."""
@@ -67,6 +69,25 @@ class Question:
     limits: Limits = Limits()
     frameworks: frozenset[str] | None = None
     allow: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Refuse bounds and permissions that mean nothing for the task: a search would ignore them."""
+        serves = isinstance(self.workload, ServeWorkload)
+        bounds = _OF_TRAINING if serves else _OF_SERVING
+        task = "serve" if serves else "train"
+        said = [name for name in bounds if getattr(self.limits, name) is not None]
+        said += ["frameworks"] if serves and self.frameworks is not None else []
+        for name in said:
+            message = f"{name} means nothing for task {task!r}"
+            raise InvalidInputError(message, field=f"constraints.{name}")
+        if (OFFLOADING if serves else QUANTIZING) in self.allow:
+            message = (
+                f"{', '.join(sorted(self.allow))} cannot be allowed for task {task!r}: offload trains, quantization serves"
+            )
+            raise InvalidInputError(message, field="constraints.allow")
+        if isinstance(self.workload, TrainWorkload) and self.limits.max_hours is not None and self.workload.num_tokens is None:
+            message = "max_hours needs the tokens of the run: say num_tokens"
+            raise InvalidInputError(message, field="constraints.max_hours")
 
     def is_open(self, name: str) -> bool:
         """Whether the search may vary a field."""

@@ -3,10 +3,19 @@
 from dataclasses import dataclass
 from math import gcd
 
+from service.estimator.architecture import Architecture
 from service.estimator.layout import Sharding
-from service.estimator.workload import Checkpointing, Framework, Offload, OffloadTarget, ServeWorkload, TrainWorkload
+from service.estimator.workload import (
+    Checkpointing,
+    Framework,
+    Offload,
+    OffloadTarget,
+    Quantization,
+    ServeWorkload,
+    TrainWorkload,
+)
 from service.planner.moves import SPLITTING
-from service.planner.space import OFFLOADING, Question
+from service.planner.space import OFFLOADING, QUANTIZING, Question
 
 TENSOR, PIPELINE, CONTEXT, EXPERT = "tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"
 DEGREES = (TENSOR, PIPELINE, CONTEXT, EXPERT)
@@ -15,6 +24,7 @@ _EACH_OPERATION = (Checkpointing.NONE, Checkpointing.SELECTIVE, Checkpointing.FU
 _CPU = OffloadTarget.CPU
 _NOTHING_MOVED = Offload()
 _STATES_MOVED = Offload(optimizer=_CPU)
+_QUANTIZED = (Quantization.FP8, Quantization.AWQ_INT4)
 _ALL_MOVED = Offload(optimizer=_CPU, parameters=_CPU)
 
 
@@ -91,6 +101,15 @@ def offloads(way: Way, stage: int, question: Question) -> tuple[Offload, ...]:
     if way.name == "deepspeed":
         return (_NOTHING_MOVED, _STATES_MOVED, *((_ALL_MOVED,) if stage == way.stages[-1] else ()))
     return (_NOTHING_MOVED, _ALL_MOVED) if way.name == "fsdp2" else (_NOTHING_MOVED,)
+
+
+def quantizations(model: Architecture, question: Question) -> tuple[Quantization | None, ...]:
+    """Return the formats that weights may be served in: as asked, and in 8 and 4 bits where that is allowed."""
+    workload = question.workload
+    if not isinstance(workload, ServeWorkload):
+        return (None,)
+    open_ = question.is_open("quantization") and question.is_open("weight_dtype") and model.quantization is None
+    return (workload.quantization, *(_QUANTIZED if QUANTIZING in question.allow and open_ else ()))
 
 
 def needs_no_partner(way: Way, question: Question) -> bool:

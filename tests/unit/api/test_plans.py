@@ -183,3 +183,34 @@ def test_searched_says_how_much_was_considered(client: TestClient[Any]) -> None:
     assert found["searched"]["layouts"] >= 4000
     assert found["searched"]["estimated"] < found["searched"]["layouts"] / 20
     assert found["searched"]["pruned"]["states_alone"] > 0
+
+
+def test_weights_are_quantised_only_where_it_is_allowed(client: TestClient[Any]) -> None:
+    """In four bits 13 billion parameters need fewer GPUs of 24 GB than in sixteen."""
+    kept = ask(client, SERVED, gpus=["L4"])
+    allowed = ask(client, SERVED, gpus=["L4"], constraints={"allow": ["quantization"]})
+
+    assert allowed["num_gpus"] < kept["num_gpus"]
+    assert {candidate["workload"]["quantization"] for candidate in kept["candidates"]} == {"none"}
+    assert allowed["candidates"][0]["workload"]["quantization"] in {"fp8", "awq_int4"}
+
+
+@pytest.mark.parametrize(
+    ("question", "constraints", "field"),
+    [
+        (QUESTION, {"max_prefill_time_s": 1.0}, "constraints.max_prefill_time_s"),
+        (QUESTION, {"allow": ["quantization"]}, "constraints.allow"),
+        (QUESTION, {"max_hours": 2.0}, "constraints.max_hours"),
+        (SERVED, {"global_batch_size": 8}, "constraints.global_batch_size"),
+        (SERVED, {"frameworks": ["ddp"]}, "constraints.frameworks"),
+        (SERVED, {"allow": ["offload"]}, "constraints.allow"),
+    ],
+)
+def test_bounds_that_mean_nothing_for_the_task_are_refused(
+    client: TestClient[Any], question: dict[str, Any], constraints: dict[str, Any], field: str
+) -> None:
+    """None of them is silently ignored."""
+    answer = client.post("/v1/plans", json=question | {"constraints": constraints})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
