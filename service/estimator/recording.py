@@ -172,11 +172,8 @@ class Recording:
             self.tape.free(weights)
 
     def masked(self, window: int | None) -> bool:
-        """Tell whether attention gets a mask beyond the causal one: of padding, or of a window that the sequence fills.
-
-        The flash kernel that is asked for by name takes a window as a number (flash-attn's ``window_size``).
-        """
-        return self.padded or (window is not None and self.window_reached and self.attention is not Attention.FLASH)
+        """Tell whether attention gets a mask beyond the causal one: of padding, or of a window that the sequence fills."""
+        return self.padded or (window is not None and self.window_reached)
 
     def reach(self, window: int | None) -> Extent:
         """Return the extent of a layer: with its window when there are more tokens than it reads."""
