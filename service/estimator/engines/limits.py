@@ -46,9 +46,19 @@ def check_engine(
         raise InvalidInputError(message, field="workload.cache")
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
+    _check_one_way(layout)
+
+
+def _check_one_way(layout: Layout) -> None:
+    """Raise NotModelledError for what of a layout no engine has a term for."""
     for name, modelled in _ONE_WAY:
         if getattr(layout, name) != int(modelled):
             raise NotModelledError(f"{name} {getattr(layout, name)} in serving", field=f"layout.{name}", modelled=[modelled])
+    if layout.sequence_parallel:
+        raise NotModelledError("sequence_parallel in serving", field="layout.sequence_parallel", modelled=["false"])
+    if layout.expert_tensor_parallel not in {None, layout.tensor_parallel}:
+        what = f"expert_tensor_parallel {layout.expert_tensor_parallel} in serving"
+        raise NotModelledError(what, field="layout.expert_tensor_parallel", modelled=[str(layout.tensor_parallel)])
 
 
 def longest_sequence(model: Architecture, workload: ServeWorkload) -> int:

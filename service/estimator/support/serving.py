@@ -39,6 +39,8 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
     if layout.tensor_parallel > 1 and workload.quantization is not Quantization.NONE:
         what = f"quantization {workload.quantization.value} of layers that ranks share"
         raise NotModelledError(what, field="workload.quantization", modelled=["none", "engine vllm"])
+    if layout.sequence_parallel:
+        raise NotModelledError("sequence_parallel in serving", field="layout.sequence_parallel", modelled=["false"])
     if layout.zero_stage:
         message = f"zero_stage is {layout.zero_stage}, but serving has no optimizer to shard; leave it at 0"
         raise InvalidInputError(message, field="layout.zero_stage")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
+from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, Workload
 
@@ -30,6 +31,13 @@ class ModelFacts:
     alternates: bool
     """Whether layers of several kinds follow each other in turn."""
     caps_scores: bool
+    biases_scores: bool
+    keeps_fp32: bool
+    """Whether transformers leaves some of its layers in fp32, whatever is asked."""
+    clamps_half: bool
+    """Whether layers clamp their hidden states in fp16."""
+    has_encoder: bool
+    """Whether a decoder stands behind an encoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +81,8 @@ def facts_of(model: Architecture) -> ModelFacts:
         decoder=model.shifts_labels,
         alternates=bool(model.order),
         caps_scores=model.only_eager,
+        biases_scores=isinstance(model, EncoderDecoder) and model.biased,
+        keeps_fp32=isinstance(model, EncoderDecoder) and bool(model.keeps_fp32),
+        clamps_half=isinstance(model, EncoderDecoder) and model.clamps_half,
+        has_encoder=isinstance(model, EncoderDecoder),
     )

@@ -18,7 +18,6 @@ H100 = resolve_gpu("H100-SXM5-80GB").device()
 STRICTER = frozenset(
     {
         "layout.sharding",
-        "layout.sequence_parallel",
         "layout.expert_parallel",
         "layout.tensor_parallel",
         "workload.attention",
