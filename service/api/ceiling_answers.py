@@ -4,6 +4,7 @@ from service.api.answers import fit_answer
 from service.api.schemas.ceilings import CeilingAnswer, NextAnswer
 from service.api.words import layout_words, workload_words
 from service.planner.ceilings import Ceiling, Maximized
+from service.planner.verdict import Verdict
 from service.usecases.ceilings import CeilingReport
 
 
@@ -27,6 +28,8 @@ def _next(ceiling: Ceiling) -> NextAnswer:
     if following is None:
         return NextAnswer(value=None, deficit_bytes=None, missing_bytes=None, reason=ceiling.refusal or "")
     deficit, missing = following.judgement.deficit_bytes, following.missing_bytes
-    lacks = f"{following.value} needs {deficit:,} bytes more than a process can allocate"
+    fits = following.judgement.verdict is not Verdict.DOES_NOT_FIT
+    place = "a process can allocate" if deficit else "the engine's budget or the node has"
+    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}"
     tight = f"{following.value} fits at the point, but the upper end of its interval is {missing:,} bytes too high"
-    return NextAnswer(value=following.value, deficit_bytes=deficit, missing_bytes=missing, reason=lacks if deficit else tight)
+    return NextAnswer(value=following.value, deficit_bytes=deficit, missing_bytes=missing, reason=tight if fits else lacks)

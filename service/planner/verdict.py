@@ -8,7 +8,7 @@ from service.estimator.result import Estimate, Serving
 
 
 class Verdict(StrEnum):
-    """``fits``: the upper end of the device interval is usable; ``tight``: only the point is."""
+    """``fits``: nothing is missing at the upper end of the interval; ``tight``: nothing is at the point."""
 
     FITS = "fits"
     TIGHT = "tight"
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict, and how many bytes are left or missing at the point estimate; neither is ever negative."""
+    """The verdict, and how many bytes are left or missing on the device at the point estimate; neither is ever negative."""
 
     verdict: Verdict
     headroom_bytes: int
@@ -25,19 +25,15 @@ class Judgement:
 
 
 def judge(estimate: Estimate, device: Device) -> Judgement:
-    """Hold the device bytes of an estimate against what a process can allocate; what a pool must hold against its budget."""
-    serving = estimate.serving
-    if serving is not None and serving.smallest_bytes is not None:
-        return _judge_pool(serving, serving.smallest_bytes)
+    """Return whether nothing is missing, at the point and at the interval's upper end, and what the device has left."""
     left = device.usable_bytes - estimate.device_bytes
     return Judgement(verdict=_verdict(estimate, device), headroom_bytes=max(left, 0), deficit_bytes=max(-left, 0))
 
 
 def _verdict(estimate: Estimate, device: Device) -> Verdict:
-    host = estimate.host_memory_bytes
-    if estimate.device_bytes > device.usable_bytes or (host is not None and estimate.host_bytes_per_node > host):
+    if missing_bytes(estimate, device, confident=False):
         return Verdict.DOES_NOT_FIT
-    return Verdict.FITS if estimate.device_interval.high <= device.usable_bytes else Verdict.TIGHT
+    return Verdict.TIGHT if missing_bytes(estimate, device, confident=True) else Verdict.FITS
 
 
 def needed_bytes(estimate: Estimate) -> int:
@@ -49,22 +45,19 @@ def needed_bytes(estimate: Estimate) -> int:
 
 
 def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int:
-    """Return the bytes missing on a GPU, in an engine's budget or on a node: at the interval's upper end if ``confident``."""
-    serving = estimate.serving
-    if serving is not None and serving.smallest_bytes is not None:
-        needs = serving.required_high_bytes if confident and serving.required_high_bytes is not None else serving.required_bytes
-        return max(needs - serving.budget_bytes, serving.smallest_bytes - serving.budget_bytes, 0)
-    needs = estimate.device_interval.high if confident else estimate.device_bytes
+    """Return the bytes missing on a GPU, in an engine's budget or on a node: at the interval's upper end if ``confident``.
+
+    A pool fills the budget whatever is asked, and yet graphs and contexts beside it must find room on the device.
+    """
+    on_device = (estimate.device_interval.high if confident else estimate.device_bytes) - device.usable_bytes
     host = estimate.host_memory_bytes
     on_host = 0 if host is None else estimate.host_bytes_per_node - host
-    return max(needs - device.usable_bytes, on_host, 0)
+    return max(on_device, on_host, _missing_in_budget(estimate.serving, confident=confident), 0)
 
 
-def _judge_pool(serving: Serving, smallest_bytes: int) -> Judgement:
-    """Hold what is required against the budget; a pool that holds no sequence of the longest length does not start."""
-    left = serving.budget_bytes - max(serving.required_bytes, smallest_bytes)
-    high = serving.required_high_bytes if serving.required_high_bytes is not None else serving.required_bytes
-    if left < 0:
-        return Judgement(verdict=Verdict.DOES_NOT_FIT, headroom_bytes=0, deficit_bytes=-left)
-    verdict = Verdict.FITS if high <= serving.budget_bytes else Verdict.TIGHT
-    return Judgement(verdict=verdict, headroom_bytes=left, deficit_bytes=0)
+def _missing_in_budget(serving: Serving | None, *, confident: bool) -> int:
+    """Return what a pool lacks for what is required of it, and for one sequence of the longest length, to start at all."""
+    if serving is None or serving.smallest_bytes is None:
+        return 0
+    needs = serving.required_high_bytes if confident and serving.required_high_bytes is not None else serving.required_bytes
+    return max(needs, serving.smallest_bytes) - serving.budget_bytes

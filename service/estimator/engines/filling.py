@@ -27,10 +27,11 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Where the pool is told about: its source, the engine's budget, and the longest sequence that it accepts."""
+    """Where the pool is told about: its source, the engine's budget of a GPU, and the longest sequence that it accepts."""
 
     source: str
     budget_bytes: int
+    usable_bytes: int
     max_model_len: int
 
 
@@ -53,6 +54,8 @@ def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, t
         ),
         max_num_sequences=int(pool.sequences_of(tokens)),
         budget_bytes=terms.budget_bytes,
+        usable_bytes=terms.usable_bytes,
+        max_model_len=terms.max_model_len,
         stages=tuple(_stage(index, holder, pool) for index, holder in enumerate(holders)),
         decode_bytes=decisive.rank.weight_bytes + pool.bytes + states,
         approximate=model.spec.approximate,

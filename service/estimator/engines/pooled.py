@@ -63,6 +63,8 @@ class Filled:
     smallest_bytes: int
     max_num_sequences: int
     budget_bytes: int
+    usable_bytes: int
+    max_model_len: int
     stages: tuple[Stage, ...]
     decode_bytes: int
     approximate: bool = False
@@ -109,8 +111,26 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
             smallest_bytes=filled.smallest_bytes,
             required_high_bytes=required + sum(part.high - part.bytes for part in filled.fixed),
         ),
-        warnings=(*filled.warnings, *warnings),
+        warnings=(*filled.warnings, *_lacks(filled, required), *warnings),
     )
+
+
+def _lacks(filled: Filled, required: int) -> tuple[str, ...]:
+    """Return in words what has no room: the longest sequence or those that are asked in the pool, or what stands beside it."""
+    found = []
+    if (missing := filled.smallest_bytes - filled.budget_bytes) > 0:
+        found.append(
+            f"the engine does not start: its pool has no room for one sequence of max_model_len {filled.max_model_len:,} "
+            f"tokens, for which its budget lacks {missing:,} B; a lower max_model_len needs less"
+        )
+    elif (missing := required - filled.budget_bytes) > 0:
+        found.append(f"what is asked needs {missing:,} B more than the engine's budget of {filled.budget_bytes:,} B")
+    if (missing := _sum(filled, set(Place)) - filled.usable_bytes) > 0:
+        found.append(
+            f"the engine's budget of {filled.budget_bytes:,} B leaves {missing:,} B too little for what it holds outside: "
+            "a lower gpu_memory_fraction leaves more"
+        )
+    return tuple(found)
 
 
 def _sum(filled: Filled, places: set[Place]) -> int:

@@ -58,7 +58,10 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = [_holder(rank, workload, settings, device) for rank in ranks]
     terms = Terms(
-        source=_SOURCE, budget_bytes=int(settings.free_bytes * settings.fraction), max_model_len=settings.max_model_len
+        source=_SOURCE,
+        budget_bytes=int(settings.free_bytes * settings.fraction),
+        usable_bytes=device.usable_bytes,
+        max_model_len=settings.max_model_len,
     )
     return filled_estimate(
         filled(holders, workload, layout, terms),

@@ -43,7 +43,12 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     fraction = FRACTION_OF_FREE if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
     fixed = max(holder.fixed_bytes for holder in holders)
     budget = fixed + int((device.usable_bytes - fixed) * fraction)
-    terms = Terms(source=_SOURCE, budget_bytes=budget, max_model_len=longest_sequence(model, workload))
+    terms = Terms(
+        source=_SOURCE,
+        budget_bytes=budget,
+        usable_bytes=device.usable_bytes,
+        max_model_len=longest_sequence(model, workload),
+    )
     return filled_estimate(
         filled(holders, workload, layout, terms),
         detail=detail,

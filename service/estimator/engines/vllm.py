@@ -53,7 +53,10 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = [_holder(rank, workload, layout, settings, device) for rank in ranks]
     terms = Terms(
-        source="vLLM, v1/core/kv_cache_utils.py", budget_bytes=settings.budget_bytes, max_model_len=settings.max_model_len
+        source="vLLM, v1/core/kv_cache_utils.py",
+        budget_bytes=settings.budget_bytes,
+        usable_bytes=device.usable_bytes,
+        max_model_len=settings.max_model_len,
     )
     return filled_estimate(
         filled(holders, workload, layout, terms),
