@@ -46,7 +46,13 @@ def distinct_items() -> list[dict[str, object]]:
 
 def batches() -> Table:
     """Return the times of batches alone, and of single fits alone and beside batches."""
-    table = Table("what", "fits/s", "median ms", "p99 or worst ms", title=f"POST /v1/fit/batch, {NUM_ITEMS:,} distinct items, numbers only")
+    table = Table(
+        "what",
+        "fits/s",
+        "median ms",
+        "p99 or worst ms",
+        title=f"POST /v1/fit/batch, {NUM_ITEMS:,} distinct items, numbers only",
+    )
     body = json.dumps({"items": distinct_items(), "detail": "numbers"}).encode()
     single = request_bytes("POST", "/v1/fit", json.dumps(question(1, 4096, "full", 8, 3)).encode())
     with tempfile.TemporaryDirectory(prefix="headroom-bench-") as data_dir, service(Path(data_dir)) as port:
