@@ -1,12 +1,11 @@
 """Every statement about clusters."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import Row, Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, selectinload
 
@@ -15,9 +14,9 @@ from service.db.pages import Page, PageRequest, after, page_of
 from service.db.queries.reservations import live_by_cluster
 from service.db.values import StoredCluster
 from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
-from service.planner.reservation import Reservation
 
 LIST = "clusters"
+NodeColumns = Row[UUID, str, int, str, list[dict[str, Any]], int, list[dict[str, Any]]]
 
 
 def create_cluster(session: Session, name: str, inventory: ClusterInventory) -> bool:
@@ -34,7 +33,7 @@ def read_cluster(session: Session, name: str, *, lock: bool = False) -> StoredCl
     """Return a cluster; with ``lock`` nobody else changes it or reserves of it before this transaction ends."""
     statement = _clusters().where(ClusterRow.name == name)
     row = session.scalars(statement.with_for_update() if lock else statement).one_or_none()
-    return None if row is None else _value(row, live=live_by_cluster(session, [row.id]))
+    return None if row is None else _values(session, [row])[row.id]
 
 
 def replace_inventory(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
@@ -54,15 +53,15 @@ def page_of_clusters(session: Session, request: PageRequest) -> Page[StoredClust
     """Return a page of clusters, newest first."""
     statement = after(_clusters(), request, list_name=LIST, created_at=ClusterRow.created_at, row_id=ClusterRow.id)
     rows = session.scalars(statement).all()
-    live = live_by_cluster(session, [row.id for row in rows])
-    value = partial(_value, live=live)
-    return page_of(rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=value)
+    values = _values(session, rows)
+    return page_of(
+        rows, request, list_name=LIST, position=lambda row: (row.created_at, row.id), value=lambda row: values[row.id]
+    )
 
 
 def _clusters() -> Select[ClusterRow]:
-    pools = selectinload(ClusterRow.pools).selectinload(ClusterPoolRow.nodes)
     # Rows of an earlier statement of this session would hide what was changed since.
-    return select(ClusterRow).options(pools).execution_options(populate_existing=True)
+    return select(ClusterRow).options(selectinload(ClusterRow.pools)).execution_options(populate_existing=True)
 
 
 def _insert_pools(session: Session, cluster_id: UUID, inventory: ClusterInventory) -> None:
@@ -99,24 +98,46 @@ def _node_row(position: int, node: Node) -> ClusterNodeRow:
     )
 
 
-def _value(row: ClusterRow, *, live: Mapping[UUID, tuple[Reservation, ...]]) -> StoredCluster:
-    return StoredCluster(
-        id=row.id,
-        name=row.name,
-        version=row.version,
-        inventory=ClusterInventory(pools=tuple(_pool(pool) for pool in row.pools)),
-        reservations=live.get(row.id, ()),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+def _values(session: Session, rows: Sequence[ClusterRow]) -> dict[UUID, StoredCluster]:
+    nodes = _nodes(session, [pool.id for row in rows for pool in row.pools])
+    live = live_by_cluster(session, [row.id for row in rows])
+    return {
+        row.id: StoredCluster(
+            id=row.id,
+            name=row.name,
+            version=row.version,
+            inventory=ClusterInventory(pools=tuple(_pool(pool, nodes.get(pool.id, ())) for pool in row.pools)),
+            reservations=live.get(row.id, ()),
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+        )
+        for row in rows
+    }
 
 
-def _pool(row: ClusterPoolRow) -> Pool:
+def _nodes(session: Session, pool_ids: Sequence[UUID]) -> dict[UUID, list[Node]]:
+    """Return the nodes of some pools; as columns, because thousands of rows as objects would take most of an answer's time."""
+    statement = select(
+        ClusterNodeRow.pool_id,
+        ClusterNodeRow.name,
+        ClusterNodeRow.allocated_gpus,
+        ClusterNodeRow.state,
+        ClusterNodeRow.allocations,
+        ClusterNodeRow.mig_gpus,
+        ClusterNodeRow.mig_slices,
+    ).where(ClusterNodeRow.pool_id.in_(pool_ids))
+    found: dict[UUID, list[Node]] = {}
+    for row in session.execute(statement.order_by(ClusterNodeRow.pool_id, ClusterNodeRow.position)):
+        found.setdefault(row.pool_id, []).append(_node(row))
+    return found
+
+
+def _pool(row: ClusterPoolRow, nodes: Sequence[Node]) -> Pool:
     return Pool(
         name=row.name,
         gpu=row.gpu,
         gpus_per_node=row.gpus_per_node,
-        nodes=tuple(_node(node) for node in row.nodes) if row.num_nodes is None else None,
+        nodes=tuple(nodes) if row.num_nodes is None else None,
         num_nodes=row.num_nodes,
         nvlink_island_size=row.nvlink_island_size,
         host_memory_bytes=row.host_memory_bytes,
@@ -126,7 +147,7 @@ def _pool(row: ClusterPoolRow) -> Pool:
     )
 
 
-def _node(row: ClusterNodeRow) -> Node:
+def _node(row: NodeColumns) -> Node:
     return Node(
         name=row.name,
         allocated_gpus=row.allocated_gpus,
