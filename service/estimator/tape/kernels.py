@@ -155,7 +155,11 @@ def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, u
 
 
 def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
-    """Return SDPA's math kernel: both sides scaled, scores in fp32 for 16-bit input, a causal mask added."""
+    """Return SDPA's math kernel: both sides scaled, scores in fp32 for 16-bit input, a mask added where there is one.
+
+    The kernel has names for its fp32 parts and for the scaled query until its end, and gives out the probabilities as well, in
+    the dtype of its input (ATen's ``_scaled_dot_product_attention_math``).
+    """
     upcast = query.dtype is not DType.FP32
     parts = (
         [cast(tape, part, DType.FP32) for part in (query, key, value)]
@@ -166,10 +170,13 @@ def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Va
     scaled_query = multiply_scalar(tape, parts[0])
     scaled_key = multiply_scalar(tape, keys)
     weights = batched_product(tape, scaled_query, scaled_key, heads.scores)
-    tape.free(scaled_query, scaled_key)
-    probabilities = chain(tape, chain(tape, weights, add_scalar), softmax)
+    tape.free(scaled_key)
+    if heads.causal or heads.bias is not None:
+        weights = chain(tape, weights, add_scalar)
+    probabilities = chain(tape, weights, softmax)
     probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
+    given = cast(tape, probabilities, query.dtype)
     mixed = batched_product(tape, probabilities, values, heads.values or query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
-    tape.free(probabilities, keys, values, *parts)
+    tape.free(given, scaled_query, probabilities, keys, values, *parts)
     return chain(tape, output, copy_of)
