@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.estimator.engines.blocks import Pool
-from service.estimator.engines.pooled import Filled, Part, exact
+from service.estimator.engines.pooled import Filled, Part, Place, exact
 from service.estimator.engines.ranks import Rank
 from service.estimator.layout import Layout
 from service.estimator.result import Stage
@@ -21,7 +21,6 @@ class Holder:
     rank: Rank
     fixed_bytes: int
     parts: tuple[Part, ...]
-    peak_bytes: int
     pool: Pool
 
 
@@ -36,36 +35,53 @@ class Terms:
 
 
 def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, terms: Terms) -> Filled:
-    """Return the rank whose pool has the fewest blocks: every rank then has as many."""
-    decisive = min(holders, key=lambda holder: holder.pool.num_blocks)
-    pool, model = decisive.pool, decisive.rank.model
+    """Return the stage that holds most, once every rank has as many blocks as the pool that has the fewest."""
+    decisive = min(holders, key=lambda holder: holder.pool.num_blocks).pool
+    stages = tuple(_stage(index, holder, decisive) for index, holder in enumerate(holders))
+    worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
+    worst = holders[worst_stage]
+    pool, model = replace(worst.pool, num_blocks=decisive.num_blocks), worst.rank.model
     tokens = workload.prompt_tokens + workload.output_tokens + guessed_tokens(workload)
     states = workload.num_sequences * model.spec.hidden_size * workload.weight_dtype.bytes_per_element
     return Filled(
         num_gpus=layout.num_gpus,
-        parts=(*decisive.parts, _pool_part(pool, terms.source)),
+        parts=(*worst.parts, _pool_part(pool, terms.source)),
         pool_bytes=pool.bytes,
-        pool_tokens=pool.tokens,
-        token_bytes=_token_bytes(decisive.rank, workload),
-        asked_bytes=workload.num_sequences * pool.blocks_of(tokens) * pool.block_bytes,
-        longest=pool.sequences_of(terms.max_model_len),
+        pool_tokens=decisive.tokens,
+        token_bytes=_token_bytes(worst.rank, workload),
+        asked_bytes=_asked_bytes(worst, workload.num_sequences, tokens),
+        required=max(_required(holder, workload.num_sequences, tokens) for holder in holders),
+        longest=decisive.sequences_of(terms.max_model_len),
         smallest_bytes=max(
             holder.fixed_bytes + holder.pool.blocks_of(terms.max_model_len) * holder.pool.block_bytes for holder in holders
         ),
-        max_num_sequences=int(pool.sequences_of(tokens)),
+        max_num_sequences=int(decisive.sequences_of(tokens)),
         budget_bytes=terms.budget_bytes,
         usable_bytes=terms.usable_bytes,
         max_model_len=terms.max_model_len,
-        stages=tuple(_stage(index, holder, pool) for index, holder in enumerate(holders)),
-        decode_bytes=decisive.rank.weight_bytes + pool.bytes + states,
+        stages=stages,
+        worst_stage=worst_stage,
+        decode_bytes=worst.rank.weight_bytes + pool.bytes + states,
         approximate=model.spec.approximate,
         warnings=_TOWER if model.images is not None else (),
     )
 
 
+def _asked_bytes(holder: Holder, num_sequences: int, tokens: int) -> int:
+    return num_sequences * holder.pool.blocks_of(tokens) * holder.pool.block_bytes
+
+
+def _required(holder: Holder, num_sequences: int, tokens: int) -> tuple[int, int]:
+    """Return what a rank needs of its budget for all sequences, and the upper end of that."""
+    fixed = [part for part in holder.parts if part.budgeted]
+    asked = _asked_bytes(holder, num_sequences, tokens)
+    return asked + sum(part.bytes for part in fixed), asked + sum(part.high for part in fixed)
+
+
 def _stage(index: int, holder: Holder, decisive: Pool) -> Stage:
     held = replace(holder.pool, num_blocks=decisive.num_blocks).bytes + holder.rank.weight_bytes
-    return Stage(index, held + holder.peak_bytes, held)
+    beside = sum(part.bytes for part in holder.parts if part.place is Place.ALLOCATED and part.name != "weights")
+    return Stage(index, held + beside, held)
 
 
 def _token_bytes(rank: Rank, workload: ServeWorkload) -> int:

@@ -59,6 +59,8 @@ class Filled:
     pool_tokens: int
     token_bytes: int
     asked_bytes: int
+    required: tuple[int, int]
+    """What the stage that needs most of its budget needs, and the upper end of that."""
     longest: float
     smallest_bytes: int
     max_num_sequences: int
@@ -66,14 +68,10 @@ class Filled:
     usable_bytes: int
     max_model_len: int
     stages: tuple[Stage, ...]
+    worst_stage: int
     decode_bytes: int
     approximate: bool = False
     warnings: tuple[str, ...] = ()
-
-    @property
-    def fixed(self) -> Sequence[Part]:
-        """Return what stands inside of the budget beside the pool, and what the pool's owner adds to it (graphs)."""
-        return [part for part in self.parts if part.name != "kv_cache" and part.budgeted]
 
 
 def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]) -> Estimate:
@@ -83,7 +81,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
     device = _span(filled, set(Place))
     point = _sum(filled, {Place.ALLOCATED})
     weights = sum(part.bytes for part in filled.parts if part.name == "weights")
-    required = sum(part.bytes for part in filled.fixed) + filled.asked_bytes
+    required, required_high = filled.required
     return Estimate(
         num_gpus=filled.num_gpus,
         allocated_bytes=point,
@@ -98,7 +96,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
         components=merged_components(filled.parts) if detail is not Detail.NUMBERS else (),
         instants=(Instant("load", weights), Instant("prefill", point), Instant("decode", filled.decode_bytes)),
         stages=filled.stages,
-        worst_pipeline_stage=max(range(len(filled.stages)), key=lambda stage: filled.stages[stage].allocated_bytes),
+        worst_pipeline_stage=filled.worst_stage,
         serving=Serving(
             kv_bytes_per_token=filled.token_bytes,
             kv_cache_bytes=filled.asked_bytes,
@@ -109,13 +107,13 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
             max_num_sequences=filled.max_num_sequences,
             max_concurrency=filled.longest,
             smallest_bytes=filled.smallest_bytes,
-            required_high_bytes=required + sum(part.high - part.bytes for part in filled.fixed),
+            required_high_bytes=required_high,
         ),
-        warnings=(*filled.warnings, *_lacks(filled, required), *warnings),
+        warnings=(*filled.warnings, *_lacks(filled), *warnings),
     )
 
 
-def _lacks(filled: Filled, required: int) -> tuple[str, ...]:
+def _lacks(filled: Filled) -> tuple[str, ...]:
     """Return in words what has no room: the longest sequence or those that are asked in the pool, or what stands beside it."""
     found = []
     if (missing := filled.smallest_bytes - filled.budget_bytes) > 0:
@@ -123,7 +121,7 @@ def _lacks(filled: Filled, required: int) -> tuple[str, ...]:
             f"the engine does not start: its pool has no room for one sequence of max_model_len {filled.max_model_len:,} "
             f"tokens, for which its budget lacks {missing:,} B; a lower max_model_len needs less"
         )
-    elif (missing := required - filled.budget_bytes) > 0:
+    elif (missing := filled.required[0] - filled.budget_bytes) > 0:
         found.append(f"what is asked needs {missing:,} B more than the engine's budget of {filled.budget_bytes:,} B")
     if (missing := _sum(filled, set(Place)) - filled.usable_bytes) > 0:
         found.append(

@@ -148,7 +148,6 @@ def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Dev
             _measured("device_context", _context(device), "one context per process", Place.DEVICE, budgeted=False),
             _links(device, settings),
         ),
-        peak_bytes=peak,
         pool=pool_of(
             rank.caches,
             workload.kv_cache_dtype.bytes_per_element,

@@ -72,7 +72,6 @@ def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, device: Device)
         rank=rank,
         fixed_bytes=fixed_bytes,
         parts=fixed,
-        peak_bytes=peak,
         pool=pool_of(
             rank.caches,
             workload.kv_cache_dtype.bytes_per_element,

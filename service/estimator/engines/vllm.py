@@ -109,7 +109,6 @@ def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, settings: Setti
             outside,
             own_context,
         ),
-        peak_bytes=run.peak_bytes,
         pool=pool_of(rank.caches, workload.kv_cache_dtype.bytes_per_element, settings.budget_bytes - fixed, settings.paging),
     )
 

@@ -215,3 +215,18 @@ def test_a_gpu_known_by_its_memory_stands_for_one_of_its_size() -> None:
         peaks.append(next(component.bytes for component in answer.components if component.name == "activations"))
 
     assert peaks[0] < peaks[1] < peaks[2]
+
+
+@pytest.mark.parametrize("engine", POOLED)
+@pytest.mark.parametrize("tied", [False, True])
+def test_all_numbers_of_a_pipeline_are_those_of_its_worst_stage(engine: Engine, *, tied: bool) -> None:
+    """The stage that holds most is the one whose bytes are told; what is required is of the stage that lacks most."""
+    config = LLAMA_8B | {"tie_word_embeddings": tied}
+    workload = ServeWorkload(engine=engine, num_sequences=8, prompt_tokens=512)
+    found = estimate(architecture_from_config(config), workload, layout=Layout(pipeline_parallel=4), device=H100)
+
+    worst = found.stages[found.worst_pipeline_stage]
+    assert worst.allocated_bytes == max(stage.allocated_bytes for stage in found.stages) == found.allocated_bytes
+    assert worst.steady_bytes == found.steady_bytes
+    assert found.serving is not None
+    assert found.serving.required_bytes >= found.serving.kv_cache_bytes + found.instants[0].allocated_bytes
