@@ -9,7 +9,7 @@ from service.cli.tables import console, show_bytes, table, titled
 from service.cli.words import words_of_assumptions, words_of_change
 
 Document = Mapping[str, Any]
-_SHOWN_REJECTIONS = 8
+_SHOWN_REJECTIONS, _SHOWN_NODES = 8, 16
 _DEGREES = {
     "data_parallel": "data",
     "tensor_parallel": "tensor",
@@ -110,10 +110,26 @@ def _lines(plan: Document) -> Iterator[str]:
         yield plan["reason"]
     if (change := plan["smallest_change"]) is not None:
         yield f"what would help: {words_of_change(change['change'])} on {change['num_gpus']} GPUs"
+    if plan["candidates"] and (placement := plan["candidates"][0]["placement"]) is not None:
+        yield from _placed(placement)
     if plan["candidates"] and (source := plan["candidates"][0]["price_source"]) is not None:
         yield f"price: {source}"
     searched = plan["searched"]
     yield f"considered {searched['layouts']} layouts, estimated {searched['estimated']}, in {searched['elapsed_ms']:.0f} ms"
+
+
+def _placed(placement: Document) -> Iterator[str]:
+    """Say on which nodes the first plan runs today, and what else is known of that."""
+    if placement["status"] != "placed":
+        return
+    nodes: dict[str, int] = {}
+    for seat in placement["nodes"]:
+        name = f"{seat['pool']}/{seat['node']}"
+        nodes[name] = nodes.get(name, 0) + seat["num_gpus"]
+    shown = [f"{name}={num_gpus}" for name, num_gpus in nodes.items()]
+    more = f" and {len(shown) - _SHOWN_NODES} more; --json has them all" if len(shown) > _SHOWN_NODES else ""
+    yield f"runs today on {', '.join(shown[:_SHOWN_NODES])}{more}"
+    yield from placement["notes"]
 
 
 def _seconds(value: float | None) -> str:

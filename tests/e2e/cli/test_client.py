@@ -78,10 +78,12 @@ def test_models_and_clusters_are_stored_and_asked_about(up: Up, config: Path, tm
 
 def test_gpus_are_reserved_and_released(up: Up, tmp_path: Path) -> None:
     """What is reserved is listed and missing from the cluster's free GPUs; the next asker is told what is left."""
-    run = client_of(up("--workers", "0").url)
+    url = up("--workers", "0").url
+    run = client_of(url)
     pools = tmp_path / "pools.json"
     pools.write_text(json.dumps({"pools": [{"name": "a", "gpu": "L4", "gpus_per_node": 4, "num_nodes": 3}]}))
     run("clusters", "add", "prod-a", "--file", str(pools))
+    assert "runs today on a/a-1=1" in run("plan", "gpt2", *QUESTION[3:], "--cluster", "prod-a", "--server", url).stdout
     made = run(
         "reservations", "add", "prod-a", "--holder", "alice", "--gpus", "a/a-2=4", "--gpus", "a=3", "--for", "2h", "--json"
     )

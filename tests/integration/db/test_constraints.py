@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.base import Base
-from service.db.cluster_tables import ClusterNodeRow, ClusterPoolRow, ClusterRow
+from service.db.cluster_tables import ClusterNodeRow, ClusterPoolRow, ClusterRow, ReservationRow
 from service.db.tables import (
     CalibrationRow,
     IdempotencyRow,
@@ -150,7 +150,32 @@ def test_inventories_hold_counts(sessions: sessionmaker[Session]) -> None:
     node = ClusterNodeRow(pool_id=pool, position=0, name="n", allocated_gpus=-1, state="ready")
     assert "uq_cluster_pools_cluster_id_name" in refused(sessions, same)
     assert "ck_cluster_pools_gpus_per_node" in refused(sessions, empty)
+    cut = ClusterNodeRow(pool_id=pool, position=0, name="n", allocated_gpus=0, state="ready", mig_gpus=-1)
+    disk = ClusterPoolRow(cluster_id=cluster, position=1, name="q", gpu="T4", gpus_per_node=1, nvme_bytes=-1)
     assert "ck_cluster_nodes_allocated_gpus" in refused(sessions, node)
+    assert "ck_cluster_nodes_mig_gpus" in refused(sessions, cut)
+    assert "ck_cluster_pools_nvme_bytes" in refused(sessions, disk)
+
+
+def test_a_reservation_holds_something_for_a_time(sessions: sessionmaker[Session]) -> None:
+    """A promise of nothing, one that ended before it was made, and one on no cluster cannot be stored."""
+    cluster = uuid4()
+    store(sessions, ClusterRow(id=cluster, name="c", version=1))
+    right: dict[str, object] = {"cluster_id": cluster, "holder": "a", "shares": [{}], "expires_at": NOW.replace(year=2099)}
+
+    assert "ck_reservations_shares" in refused(sessions, ReservationRow(**(right | {"shares": []})))
+    assert "ck_reservations_expires_at" in refused(sessions, ReservationRow(**(right | {"expires_at": NOW})))
+    assert "fk_reservations_cluster_id_clusters" in refused(sessions, ReservationRow(**(right | {"cluster_id": uuid4()})))
+
+
+def test_an_idempotency_key_stands_for_one_thing(sessions: sessionmaker[Session]) -> None:
+    """A key that stood for nothing, or for a job and a reservation, would not say what to answer."""
+    both = IdempotencyRow(key="a", route="r", body_hash="h", job_id=uuid4(), reservation_id=uuid4(), expires_at=NOW)
+
+    assert "ck_idempotency_records_stands_for_one" in refused(sessions, both)
+    assert "ck_idempotency_records_stands_for_one" in refused(
+        sessions, IdempotencyRow(key="a", route="r", body_hash="h", expires_at=NOW)
+    )
 
 
 def test_names_are_unique(sessions: sessionmaker[Session]) -> None:
