@@ -168,6 +168,7 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
             message = f"weight_dtype fp8 is an alias of quantization fp8, but quantization is {values['quantization'].value}"
             raise InvalidInputError(message, field="workload.weight_dtype")
         values |= {"quantization": Quantization.FP8, "weight_dtype": DType.BF16}
+    values["unquantised"] = request.quantization is Quantization.NONE
     values |= _as_said(request, _SERVE_AS_SAID)
     values["speculative"] = _speculative(request.speculative)
     return ServeWorkload(num_sequences=request.num_sequences, prompt_tokens=request.prompt_tokens, **values), assumptions

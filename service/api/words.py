@@ -8,19 +8,26 @@ from service.api.schemas.how_many import MemoryAnswer
 from service.estimator.device import Device
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Offload, ServeWorkload, Workload
+from service.estimator.workload import Offload, Quantization, ServeWorkload, Workload
 from service.planner.changes import in_words
 
 
 def workload_words(workload: Workload) -> JsonObject:
     """Return every word about a workload."""
     if isinstance(workload, ServeWorkload):
-        return {"task": "serve"} | _words(workload)
+        return {"task": "serve"} | _serving_words(workload)
     words: JsonObject = {"task": "train"} | _words(workload)
     if every := words.pop("selective_every", None):
         words["activation_checkpointing"] = {"selective": every}
     if workload.peft is not None:
         words["peft"] = {"type": workload.peft}
+    return words
+
+
+def _serving_words(workload: ServeWorkload) -> JsonObject:
+    words = _words(workload)
+    if not words.pop("unquantised") and workload.quantization is Quantization.NONE:
+        del words["quantization"]  # said, it would contradict a config that quantises its weights
     return words
 
 

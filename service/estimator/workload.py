@@ -230,6 +230,8 @@ class ServeWorkload:
     engine_version: str | None = None
     weight_dtype: DType = DType.BF16
     quantization: Quantization = Quantization.NONE
+    unquantised: bool = False
+    """Whether "none" was said; where nothing was, a config that quantises its weights decides."""
     kv_cache_dtype: DType = DType.BF16
     num_beams: int = 1
     max_model_len: int | None = None

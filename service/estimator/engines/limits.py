@@ -2,8 +2,10 @@
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
+from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
+from service.estimator.quantization.weights import scheme_of
 from service.estimator.support.words import only
 from service.estimator.workload import Cache, Quantization, ServeWorkload
 
@@ -30,8 +32,11 @@ def check_engine(
     """Raise NotModelledError or InvalidInputError for what an engine has no answer to; ``formats`` are those of its weights."""
     if workload.quantization not in formats:
         only(workload.quantization, "workload.quantization", tuple(word for word in Quantization if word in formats))
+    check_format(model, workload)
     if not model.shifts_labels:
-        raise NotModelledError(f"serving {model.family}, an encoder without a cache", field="model", modelled=["decoders"])
+        kind = "a model with an encoder" if isinstance(model, EncoderDecoder) else "which generates no tokens"
+        what = f"{workload.engine.value} with {model.family}, {kind}"
+        raise NotModelledError(what, field="workload.engine", modelled=["engine transformers", "decoders of text"])
     if model.recurrent:
         what = f"{workload.engine.value} with {model.family}, whose layers keep a state for each sequence"
         raise NotModelledError(what, field="workload.engine", modelled=["decoders with attention in every layer"])
@@ -47,6 +52,19 @@ def check_engine(
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
     _check_one_way(layout)
+
+
+def check_format(model: Architecture, workload: ServeWorkload) -> None:
+    """Raise InvalidInputError for a word about the weights that contradicts what the config did to them."""
+    own, word = model.quantization, workload.quantization
+    if own is None or word not in WEIGHTS or (word is Quantization.NONE and not workload.unquantised):
+        return
+    if word is Quantization.NONE or scheme_of(word, model) is not own:
+        message = (
+            f"quantization is {word.value}, but the config packs its weights as {own.packing.value}; "
+            "leave quantization out to serve them so, or drop quantization_config"
+        )
+        raise InvalidInputError(message, field="workload.quantization")
 
 
 def _check_one_way(layout: Layout) -> None:

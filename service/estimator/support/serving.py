@@ -3,7 +3,7 @@
 from service.estimator.adapters.frozen import TRAINABLE
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
-from service.estimator.engines.limits import WEIGHTS
+from service.estimator.engines.limits import WEIGHTS, check_format
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.quantization.scheme import Packing
@@ -49,6 +49,7 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
 def _check_quantization(model: Architecture, workload: ServeWorkload) -> None:
     """Raise for formats whose products have no term on transformers."""
     only(workload.quantization, "workload.quantization", _FORMATS)
+    check_format(model, workload)
     scheme = scheme_of(workload.quantization, model)
     check_shared_codes(model, quantised=scheme is not None, field="workload.quantization")
     if scheme is not None and scheme.packing not in TRAINABLE and scheme.packing is not Packing.MXFP4:
