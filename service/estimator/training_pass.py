@@ -15,7 +15,7 @@ from service.estimator.precision import Precision
 from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_length
 from service.estimator.tape.fused_losses import liger_chunk_tokens
-from service.estimator.workload import Loss, Method, OffloadTarget, TrainWorkload
+from service.estimator.workload import Attention, Loss, Method, OffloadTarget, TrainWorkload
 
 
 class Shape(NamedTuple):
@@ -33,7 +33,7 @@ def shape_of(model: Architecture, workload: TrainWorkload) -> Shape:
     """Return the only part of a training pass that depends on batch and sequence."""
     window = model.spec.sliding_window
     return Shape(
-        model.recurrent and workload.micro_batch_size > 1,
+        (model.recurrent or workload.attention is Attention.MATH) and workload.micro_batch_size > 1,
         window is not None and workload.sequence_length >= window,
         workload.sequence_length if model.chunked else None,
         loss_pass(model, workload),

@@ -82,6 +82,7 @@ def heads_of(run: Recording, how: Scoring) -> Heads:
         head_major=how.head_major,
         values=how.values,
         one_by_one=how.one_by_one,
+        batched=run.batched,
     )
 
 

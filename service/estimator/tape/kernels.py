@@ -41,6 +41,8 @@ class Heads:
     """Elements of the output where a head's values are not as many as its keys; flash has no kernel for that."""
     one_by_one: bool = False
     """Whether each sequence is attended to for itself: products read its parts as they lie."""
+    batched: bool = False
+    """Whether there are several sequences, where the math kernel runs: their heads lie apart."""
     aligned_rows: Size | None = None
     """Rows of the softmax rounded up to the memory-efficient kernel's multiple, where the length is known."""
 
@@ -169,14 +171,26 @@ def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Va
     keys, values = repeated(tape, parts[1], heads), repeated(tape, parts[2], heads)
     scaled_query = multiply_scalar(tape, parts[0])
     scaled_key = multiply_scalar(tape, keys)
-    weights = batched_product(tape, scaled_query, scaled_key, heads.scores)
+    weights = _laid_out(tape, scaled_query, scaled_key, heads, heads.scores)
     tape.free(scaled_key)
     if heads.causal or heads.bias is not None:
         weights = chain(tape, weights, add_scalar)
     probabilities = chain(tape, weights, softmax)
     probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
     given = cast(tape, probabilities, query.dtype)
-    mixed = batched_product(tape, probabilities, values, heads.values or query.numel)
+    mixed = _laid_out(tape, probabilities, values, heads, heads.values or query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
     tape.free(given, scaled_query, probabilities, keys, values, *parts)
     return chain(tape, output, copy_of)
+
+
+def _laid_out(tape: Tape, left: Value, right: Value, heads: Heads, out: Size) -> Value:
+    """Return a product of all heads, whose sides are copied to lie head after head where there are several sequences.
+
+    Probabilities lie so from the start, and so do keys and values that were repeated.
+    """
+    copies = heads.batched and left.numel != heads.scores, heads.batched and not heads.grouped
+    sides = [copy_of(tape, side) if copied else tape.alias(side) for side, copied in zip((left, right), copies, strict=True)]
+    y = batched_product(tape, sides[0], sides[1], out)
+    tape.free(*sides)
+    return y
