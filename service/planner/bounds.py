@@ -8,6 +8,7 @@ from service.estimator.states import GRADIENT_STAGE, OPTIMIZER_STAGE, PARAMETER_
 from service.estimator.workload import Method, OffloadTarget, ServeWorkload, Workload
 from service.planner.layouts import Slot
 
+_INPUT_BYTES = 2
 _QUANTIZED_PER_BYTE = 4
 """Parameters of two bits that one byte holds: no format that adapters are trained on has fewer."""
 
@@ -37,6 +38,18 @@ class States:
     def total(self) -> int:
         """Return all of it."""
         return self.weights + self.gradients + self.optimizer
+
+
+def kept_of_sequence(model: Architecture, workload: Workload) -> int:
+    """Return the least bytes that backward needs of one sequence: each layer's input in 16 bits, whatever is recomputed.
+
+    (arXiv:2205.05198, section 5: ``2sbh`` per layer.) Nothing where they leave the GPU or layers are no plain stack.
+    """
+    if isinstance(workload, ServeWorkload) or type(model) is not Architecture or model.walker is not None:
+        return 0
+    if workload.offload.activations is not OffloadTarget.NONE or workload.num_images is not None:
+        return 0
+    return _INPUT_BYTES * workload.sequence_length * model.spec.hidden_size * model.num_hidden_layers
 
 
 def states_of(model: Architecture, workload: Workload) -> States:

@@ -1,6 +1,6 @@
 """How long configurations take, for comparing them: per token of the whole job, and against the limits of a question."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -61,20 +61,23 @@ class Clock:
             found = self._seconds[slot, batch] = self._timed(slot, batch)
         return found
 
-    def by_time(self, slots: Iterable[Slot], *, able: Callable[[Slot], bool]) -> Iterator[tuple[float, Slot, Batch]]:
-        """Yield every configuration of the slots that are able, the fastest first, of equally fast ones the simplest first.
+    def by_time(
+        self, slots: Iterable[Slot], batches: Callable[[Slot], Sequence[Batch]], *, able: Callable[[Slot], bool]
+    ) -> Iterator[tuple[float, Slot, Batch]]:
+        """Yield the batches of the slots that are able, the fastest first, of equally fast ones the simplest first.
 
         A slot is looked into when nothing that is known is faster than it can be at best.
         """
         order = count()
-        heap: list[_Timed] = [(self._floor(slot), (), next(order), slot, None) for slot in slots]
+        roomy = [(slot, found) for slot in slots if (found := batches(slot))]
+        heap: list[_Timed] = [(self._floor(slot, found), (), next(order), slot, None) for slot, found in roomy]
         heapify(heap)
         while heap:
             seconds, _, _, slot, batch = heappop(heap)
             if batch is not None:
                 yield seconds, slot, batch
             elif able(slot):
-                for each in self._space.batches(slot):
+                for each in batches(slot):
                     heappush(heap, (self.seconds_per_token(slot, each), _complexity(slot, each), next(order), slot, each))
 
     def least_seconds(self, num_gpus: int) -> float:
@@ -107,9 +110,9 @@ class Clock:
         workload, layout = self._space.config(*best)
         return workload, self.throughput(workload, layout)
 
-    def _floor(self, slot: Slot) -> float:
+    def _floor(self, slot: Slot, batches: Sequence[Batch]) -> float:
         """Return the least time per token of a slot: large batches, nothing recomputed, steps that count for nothing."""
-        workload, _ = self._space.config(slot, max(self._space.batches(slot), key=lambda batch: batch.micro_batch_size))
+        workload, _ = self._space.config(slot, max(batches, key=lambda batch: batch.micro_batch_size))
         if isinstance(workload, ServeWorkload):
             return 0.0
         at_best = self._at_best.get(id(workload))

@@ -92,7 +92,8 @@ def widen(plan: Plan, search: Search) -> Plan:
     """Return a plan with the next best layouts on its number of GPUs, each way and recomputation once."""
     if plan.num_gpus is None:
         return plan
-    candidates = tuple(islice(search.best(plan.num_gpus), MAX_CANDIDATES))
+    found = islice(search.best(plan.num_gpus), MAX_CANDIDATES)
+    candidates = tuple(sorted(found, key=lambda candidate: candidate.seconds_per_token))
     searched = replace(plan.searched, estimated=search.num_estimated, pruned=counters(search))
     return replace(plan, candidates=candidates, searched=searched)
 

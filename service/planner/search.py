@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from service.estimator.errors import EstimatorError
 from service.estimator.result import Estimate
 from service.estimator.workload import TrainWorkload
-from service.planner.bounds import states_of
+from service.planner.bounds import kept_of_sequence, states_of
 from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import Clock, too_slow
 from service.planner.layouts import Batch, Slot, Space
@@ -39,6 +39,7 @@ class Search:
         self.refusal: EstimatorError | None = None
         self.clock = Clock(subject, space)
         self._states = states_of(subject.architecture, self.question.workload)
+        self._kept = kept_of_sequence(subject.architecture, self.question.workload)
         self._tried: dict[Slot, list[_Tried]] = {}
         self._confident = self.question.limits.confidence is not None
         self._bounded: dict[int, tuple[Slot, ...]] = {}
@@ -61,6 +62,13 @@ class Search:
             found = self._bounded[num_gpus] = tuple(slot for _, slot in kept)
         return found
 
+    def roomy(self, slot: Slot) -> tuple[Batch, ...]:
+        """Return the batches whose layers' inputs have room beside the states."""
+        layout = slot.layout
+        kept = self._kept / (layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel)
+        room = self.subject.device.usable_bytes - self._states.of_one(slot)
+        return tuple(batch for batch in self.space.batches(slot) if kept * batch.micro_batch_size * batch.flying <= room)
+
     def suffices(self, num_gpus: int) -> bool:
         """Whether some configuration of so many GPUs is enough."""
         if any(self._smallest_fits(slot) for slot in self.bounded(num_gpus)):
@@ -70,7 +78,9 @@ class Search:
     def best(self, num_gpus: int, *, faster_than: float | None = None) -> Iterator[Candidate]:
         """Yield what is enough on so many GPUs as it is shown, the fastest first; each way and recomputation once."""
         seen: set[object] = set()
-        for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), able=self._can_fit):
+        # Where most layouts are too slow their times are asked first, where most do not fit their bytes.
+        able = self._can_fit if faster_than is None else self._is_open
+        for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), self.roomy, able=able):
             if faster_than is not None and seconds >= faster_than:
                 return
             kind = (slot.way.name, slot.layout.zero_stage, slot.offload, slot.quantization, batch.recomputed)
@@ -112,8 +122,9 @@ class Search:
             self.refusal = self.refusal or refusal
             return None
         throughput = self.subject.throughput(workload, layout, estimate)
-        found = self._candidate((workload, layout), estimate, seconds)
-        return replace(found, throughput=throughput)
+        if throughput is not None and isinstance(workload, TrainWorkload):
+            seconds = 1 / throughput.tokens_per_second
+        return replace(self._candidate((workload, layout), estimate, seconds), throughput=throughput)
 
     def _candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
         return Candidate(
@@ -143,6 +154,11 @@ class Search:
         batches = self.space.batches(slot)
         least = [batch for batch in batches if not any(batch is not other and batch.dominates(other) for other in batches)]
         return any(self._fits(slot, batch) for batch in least)
+
+    def _is_open(self, slot: Slot) -> bool:
+        """Whether nothing is known yet that rules a slot out."""
+        tried = self._tried.get(slot)
+        return tried is None or not tried[0].missing_bytes
 
     def _in_time(self, slot: Slot, batch: Batch) -> bool:
         workload, layout = self.space.config(slot, batch)

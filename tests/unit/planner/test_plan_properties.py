@@ -18,6 +18,7 @@ from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.plans import Offered, find_plans
+from service.planner.search import Search
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject
 from service.planner.verdict import Verdict, judge
@@ -39,13 +40,12 @@ SERVED = st.builds(
     engine=st.just(Engine.VLLM),
     max_model_len=st.just(1024),
 )
-QUESTIONS = st.builds(
-    Question,
-    workload=st.one_of(TRAINED, SERVED),
-    layout=st.just(Layout()),
-    limits=st.builds(Limits, max_gpus=st.sampled_from([1, 4]), confidence=st.sampled_from([0.95, None])),
-    fixed=st.sampled_from([frozenset({"micro_batch_size"}), frozenset({"activation_checkpointing", "context_parallel"})]),
-    frameworks=st.sampled_from([None, frozenset({"megatron"}), frozenset({"transformers"})]),
+LIMITS = st.builds(Limits, max_gpus=st.sampled_from([1, 4]), confidence=st.sampled_from([0.95, None]))
+FIXED = st.sampled_from([frozenset({"micro_batch_size"}), frozenset({"activation_checkpointing", "context_parallel"})])
+FRAMEWORKS = st.sampled_from([None, frozenset({"megatron"}), frozenset({"transformers"})])
+QUESTIONS = st.one_of(
+    st.builds(Question, workload=TRAINED, layout=st.just(Layout()), limits=LIMITS, fixed=FIXED, frameworks=FRAMEWORKS),
+    st.builds(Question, workload=SERVED, layout=st.just(Layout()), limits=LIMITS),
 )
 OBJECTIVES = st.sampled_from(list(Objective))
 
@@ -115,3 +115,22 @@ def test_the_bound_of_states_never_exceeds_the_estimate(workload: TrainWorkload,
         estimate = subject.answer(*space.config(slot, space.batches(slot)[0]))
 
         assert states.of_one(slot) <= estimate.device_bytes
+
+
+@settings(max_examples=20, deadline=None)
+@given(workload=TRAINED, count=st.sampled_from([1, 2, 4]), index=st.integers(0, 1000), usable=MEMORY)
+def test_a_batch_without_room_for_its_inputs_does_not_fit(workload: TrainWorkload, count: int, index: int, usable: int) -> None:
+    """What is never timed could not have fitted."""
+    device = a_device(usable)
+    subject = make_subject(MODEL, device, plans=PLANS)
+    search = Search(subject, Space(MODEL, Question(workload=workload, layout=Layout()), Offer(device=device)))
+    left_out = [
+        (slot, batch)
+        for slot in search.space.slots(count)
+        for batch in search.space.batches(slot)
+        if batch not in search.roomy(slot)
+    ]
+    if left_out:
+        slot, batch = left_out[index % len(left_out)]
+        with suppress(EstimatorError):
+            assert subject.answer(*search.space.config(slot, batch)).device_bytes > usable
