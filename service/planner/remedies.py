@@ -2,26 +2,33 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, field
+from itertools import combinations, islice
 
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, Workload
 from service.planner.changes import changes
+from service.planner.legality.legal import Legality
 from service.planner.moves import MOVES, Config, Move
 from service.planner.pace import seconds_per_token
-from service.planner.subject import Subject
+from service.planner.subject import Evaluate, Subject
 from service.planner.verdict import Verdict, judge, needed_bytes
 
 MAX_REMEDIES = 8
+MAX_ANSWERED_PAIRS = 2 * MAX_REMEDIES
+"""Pairs whose allocator is replayed, some milliseconds each."""
+MAX_ANSWERED_STEPS = 3
 _RANK = {Verdict.FITS: 0, Verdict.TIGHT: 1, Verdict.DOES_NOT_FIT: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A change, the bytes that it saves on each GPU and what comes of it; ``slowdown`` is time per token against before."""
+    """A change, the bytes that it saves on each GPU and what comes of it: asked by itself, it gives the same.
+
+    ``slowdown`` is the time of one GPU per token against before: with more GPUs that of the whole job falls.
+    """
 
     change: Mapping[str, object]
     saves_bytes: int
@@ -36,77 +43,136 @@ def find_remedies(subject: Subject, workload: Workload, layout: Layout, estimate
     """Return changes that save memory: those that suffice first, cheapest in time first; pairs where no single one does.
 
     Of the steps of one kind (micro batch 4, 2, 1) the first that suffices is kept, or the one that saves most. More GPUs are
-    proposed only where they suffice. What is saved is told between two evaluations, neither of them replayed.
+    proposed only where they suffice. Numbers alone rule out what cannot fit; what is shown is answered in full.
     """
-    asked = (workload, layout)
-    trial = _Trial(subject=subject, asked=asked, needed_bytes=needed_bytes(subject.evaluate(workload, layout)))
-    singles = [found for move in MOVES if (found := _first_enough(trial, move(asked))) is not None]
-    enough = any(remedy.verdict is Verdict.FITS for remedy in singles)
-    tried = singles if enough else [*singles, *_pairs(trial)]
-    worthwhile = [remedy for remedy in tried if remedy.num_gpus == estimate.num_gpus or remedy.verdict is Verdict.FITS]
-    return tuple(sorted(worthwhile, key=_by_cost)[:MAX_REMEDIES])
+    trial = _Trial(subject=subject, asked=(workload, layout), legality=Legality(subject.architecture))
+    saving = {move: found for move in MOVES if (found := _most_saving(trial, move(trial.asked)))}
+    remedies = _shown(trial, saving.values(), estimate.num_gpus)
+    if any(remedy.verdict is Verdict.FITS for remedy in remedies):
+        return remedies
+    pairs = sorted(_pairs(trial, saving), key=_by_cost)
+    answered = (trial.answered(option) for option in pairs[:MAX_ANSWERED_PAIRS])
+    fitting = islice((remedy for remedy in answered if remedy is not None and remedy.verdict is Verdict.FITS), MAX_REMEDIES)
+    first_of = {frozenset(remedy.change): remedy for remedy in sorted(fitting, key=_by_cost, reverse=True)}
+    return tuple(sorted((*first_of.values(), *remedies), key=_by_cost)[:MAX_REMEDIES])
+
+
+def _most_saving(trial: "_Trial", configs: Iterable[Config]) -> Remedy | None:
+    """Return the first step of one kind that suffices, else the best; what numbers do not rule out is answered."""
+    best: Remedy | None = None
+    answers = 0
+    for config in _runnable(configs):
+        found = trial.outlined(config)
+        if found is not None and found.verdict is not Verdict.DOES_NOT_FIT and answers < MAX_ANSWERED_STEPS:
+            found, answers = trial.answered(found), answers + 1
+        if found is None:
+            continue
+        if found.verdict is Verdict.FITS:
+            return found
+        if best is None or (_RANK[found.verdict], -found.saves_bytes) < (_RANK[best.verdict], -best.saves_bytes):
+            best = found
+    return best
+
+
+def _pairs(trial: "_Trial", saving: Mapping[Move, Remedy]) -> Iterator[Remedy]:
+    """Yield pairs that numbers do not rule out: the most of one change, and of another as much as it takes."""
+    known = {(remedy.workload, remedy.layout) for remedy in saving.values()}
+    for first, second in combinations(MOVES, 2):
+        if first not in saving:
+            continue
+        for config in _runnable(second((saving[first].workload, saving[first].layout))):
+            found = None if config in known else trial.outlined(config)
+            if found is not None and found.verdict is not Verdict.DOES_NOT_FIT:
+                known.add(config)
+                yield found
+                if found.verdict is Verdict.FITS:
+                    break
+
+
+def _runnable(configs: Iterable[Config]) -> Iterator[Config]:
+    """Yield configurations until one contradicts itself."""
+    with suppress(EstimatorError):
+        yield from configs
+
+
+def _shown(trial: "_Trial", options: Iterable[Remedy], num_gpus: int) -> tuple[Remedy, ...]:
+    """Return the best of some options with their answers."""
+    worthwhile = [option for option in options if option.num_gpus == num_gpus or option.verdict is not Verdict.DOES_NOT_FIT]
+    answered = [trial.answered(option) for option in sorted(worthwhile, key=_by_cost)[:MAX_REMEDIES]]
+    kept = [remedy for remedy in answered if remedy and (remedy.num_gpus == num_gpus or remedy.verdict is Verdict.FITS)]
+    return tuple(sorted(kept, key=_by_cost))
 
 
 def _by_cost(remedy: Remedy) -> tuple[int, float, int, int]:
     return _RANK[remedy.verdict], remedy.slowdown, remedy.num_gpus, -remedy.saves_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Trial:
     subject: Subject
     asked: Config
-    needed_bytes: int
+    legality: Legality
+    needed_bytes: int = field(init=False)
+    pace: "_Pace" = field(init=False)
+    numbers: dict[Config, Remedy | None] = field(default_factory=dict)
 
-    def of(self, config: Config) -> Remedy | None:
-        """Return what comes of a configuration; nothing when it cannot run or saves nothing."""
-        workload, layout = config
-        with suppress(EstimatorError):
-            estimate = self.subject.evaluate(workload, layout)
-            saves = self.needed_bytes - needed_bytes(estimate)
-            if saves > 0:
-                return Remedy(
-                    change=changes(self.asked, config),
-                    saves_bytes=saves,
-                    verdict=judge(estimate, self.subject.device).verdict,
-                    slowdown=_slowdown(self.subject, self.asked, config),
-                    num_gpus=estimate.num_gpus,
-                    workload=workload,
-                    layout=layout,
-                )
-        return None
+    def __post_init__(self) -> None:
+        """Answer what was asked: the measure of everything else."""
+        estimate = self.subject.answer(*self.asked)
+        self.needed_bytes, self.pace = needed_bytes(estimate), _pace(self.subject, self.asked, estimate)
+
+    def outlined(self, config: Config) -> Remedy | None:
+        """Return what the numbers alone say of a configuration, once; nothing when it cannot run or saves nothing."""
+        if config not in self.numbers:
+            # The time of a replica rests on its components; nothing of it is replayed.
+            ask = self.subject.answer if isinstance(config[0], ServeWorkload) else self.subject.numbers
+            legal = self.legality.check(*config) is None
+            self.numbers[config] = self._tried(config, ask) if legal else None
+        return self.numbers[config]
+
+    def answered(self, option: Remedy) -> Remedy | None:
+        """Return an option as a question about it alone is answered."""
+        return self._tried((option.workload, option.layout), self.subject.answer)
+
+    def _tried(self, config: Config, ask: Evaluate) -> Remedy | None:
+        try:
+            estimate = ask(*config)
+            slowdown = _pace(self.subject, config, estimate).over(self.pace)
+        except EstimatorError:
+            return None
+        saves = self.needed_bytes - needed_bytes(estimate)
+        if saves <= 0:
+            return None
+        return Remedy(
+            change=changes(self.asked, config),
+            saves_bytes=saves,
+            verdict=judge(estimate, self.subject.device).verdict,
+            slowdown=round(slowdown, 3),
+            num_gpus=estimate.num_gpus,
+            workload=config[0],
+            layout=config[1],
+        )
 
 
-def _first_enough(trial: _Trial, configs: Iterable[Config]) -> Remedy | None:
-    best: Remedy | None = None
-    for config in configs:
-        found = trial.of(config)
-        if found is not None and (best is None or found.saves_bytes > best.saves_bytes):
-            best = found
-            if found.verdict is Verdict.FITS:
-                break
-    return best
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """Time of one GPU per token: as answers tell it, None where nobody told the GPU's rates, and by arithmetic alone."""
+
+    told: float | None
+    arithmetic: float
+
+    def over(self, before: "_Pace") -> float:
+        """Return the ratio of both, of the same kind."""
+        if self.told is None or before.told is None:
+            return self.arithmetic / before.arithmetic
+        return self.told / before.told
 
 
-def _pairs(trial: _Trial) -> Iterator[Remedy]:
-    for first, second in combinations(MOVES, 2):
-        found = _first_enough(trial, _both(first, second, trial.asked))
-        if found is not None and found.verdict is Verdict.FITS:
-            yield found
-
-
-def _both(first: Move, second: Move, asked: Config) -> Iterator[Config]:
-    for config in first(asked):
-        yield from second(config)
-
-
-def _slowdown(subject: Subject, before: Config, after: Config) -> float:
-    """Return the ratio of times per token; a replica that serves fewer sequences at once needs that many more rounds."""
-    match before[0], after[0]:
-        case (ServeWorkload() as asked, ServeWorkload() as offered):
-            return asked.num_sequences / offered.num_sequences
-        case (ServeWorkload(), _) | (_, ServeWorkload()):
-            message = "a change never turns training into serving"
-            raise AssertionError(message)
-        case (asked, offered):
-            slower = seconds_per_token(subject, offered, after[1]) / seconds_per_token(subject, asked, before[1])
-            return round(slower, 3)
+def _pace(subject: Subject, config: Config, estimate: Estimate) -> _Pace:
+    workload, layout = config
+    throughput = subject.throughput(workload, layout, estimate)
+    if isinstance(workload, ServeWorkload):  # a replica that serves fewer sequences at once needs that many more rounds
+        arithmetic = layout.num_gpus / workload.num_sequences
+    else:
+        arithmetic = seconds_per_token(subject, workload, layout)
+    return _Pace(told=None if throughput is None else 1 / throughput.tokens_per_second_per_gpu, arithmetic=arithmetic)

@@ -150,12 +150,15 @@ class RuleAnswer(Answer, frozen=True, kw_only=True):
 
 
 class RemedyAnswer(Answer, frozen=True, kw_only=True):
-    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is a third slower)."""
+    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is a third slower).
+
+    Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU first.
+    """
 
     change: JsonObject
     saves_bytes: int
     verdict: str
-    slowdown: float
+    slowdown: Annotated[float, Meta(description="GPU time per token with this change over that without it.")]
     num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
 
 

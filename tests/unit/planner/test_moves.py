@@ -5,12 +5,31 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Attention, Checkpointing, Engine, ServeWorkload, TrainWorkload
+from service.estimator.workload import (
+    Attention,
+    Checkpointing,
+    Engine,
+    Framework,
+    Loss,
+    Method,
+    Offload,
+    OffloadTarget,
+    ServeWorkload,
+    TrainWorkload,
+)
 from service.planner import moves
 from service.planner.moves import MOVES, Config, Move
 from tests.unit.planner.builders import ADAPTERS, CHAT, ONE_GPU, SHORT, ZERO_3
 
-FRUGAL = replace(ADAPTERS, optimizer="adamw_fused", activation_checkpointing=Checkpointing.FULL)
+FRUGAL = replace(
+    ADAPTERS,
+    method=Method.QLORA,
+    optimizer="paged_adamw_8bit",
+    loss=Loss.FUSED_LINEAR,
+    offload=Offload(optimizer=OffloadTarget.CPU, parameters=OffloadTarget.CPU),
+    activation_checkpointing=Checkpointing.FULL,
+)
+MEGATRON = replace(SHORT, framework=Framework.MEGATRON)
 
 
 @pytest.mark.parametrize("move", [move for move in MOVES if move is not moves.more_ranks])
@@ -93,11 +112,50 @@ ENGINE = replace(CHAT, engine=Engine.VLLM)
 
 
 def test_a_replica_is_split_within_a_node() -> None:
-    """Twice the ranks, and twice again; transformers and training are left alone."""
-    ranks = [layout.tensor_parallel for _, layout in moves.split_replica((ENGINE, Layout(gpus_per_node=8)))]
+    """Twice the ranks, and twice again; llama.cpp and training with transformers are left alone."""
+    for workload in (ENGINE, CHAT, MEGATRON):
+        ranks = [layout.tensor_parallel for _, layout in moves.split_replica((workload, Layout(gpus_per_node=8)))]
+        assert ranks == [2, 4, 8]
+    assert list(moves.split_replica((replace(CHAT, engine=Engine.LLAMA_CPP), ONE_GPU))) == []
+    assert list(moves.split_replica((SHORT, ONE_GPU))) == []
 
-    assert ranks == [2, 4, 8]
-    assert list(moves.split_replica((CHAT, ONE_GPU))) == []
+
+def test_megatron_splits_the_sequence_with_its_layers() -> None:
+    """Tensor-parallel ranks share activations outside of products as well; serving engines do not say how."""
+    assert {layout.sequence_parallel for _, layout in moves.split_replica((MEGATRON, ONE_GPU))} == {True}
+    assert {layout.sequence_parallel for _, layout in moves.split_replica((ENGINE, ONE_GPU))} == {False}
+
+
+def test_megatron_takes_more_stages_and_shards_its_optimizer() -> None:
+    """Pipeline stages double; over data-parallel ranks the distributed optimizer is what shards."""
+    stages = [layout.pipeline_parallel for _, layout in moves.more_stages((MEGATRON, ONE_GPU))]
+    ranks = next(layout for _, layout in moves.more_ranks((MEGATRON, ONE_GPU)))
+
+    assert stages == [2, 4, 8, 16]
+    assert (ranks.sharding, ranks.zero_stage, ranks.data_parallel) == (Sharding.MEGATRON, 1, 2)
+    assert list(moves.more_stages((SHORT, ONE_GPU))) == []
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_each_engine_is_offered_formats_of_its_own(engine: Engine) -> None:
+    """Two formats, and none where the weights are packed already."""
+    offered = [config for config, _ in moves.quantized_weights((replace(CHAT, engine=engine), ONE_GPU))]
+
+    assert len(offered) == 2
+    assert list(moves.quantized_weights((offered[0], ONE_GPU))) == []
+
+
+def test_the_optimizer_leaves_before_the_parameters() -> None:
+    """DeepSpeed moves the states alone at stage 2, and everything at stage 3; FSDP2 moves all of it or nothing."""
+    alone = [(w.offload, layout.sharding, layout.zero_stage) for w, layout in moves.offloaded((SHORT, ONE_GPU))]  # type: ignore[union-attr]  # trains
+    fsdp = list(moves.offloaded((SHORT, Layout(zero_stage=3, sharding=Sharding.FSDP2))))
+
+    cpu = OffloadTarget.CPU
+    assert alone == [
+        (Offload(optimizer=cpu), Sharding.DEEPSPEED, 2),
+        (Offload(optimizer=cpu, parameters=cpu), Sharding.DEEPSPEED, 3),
+    ]
+    assert [layout.sharding for _, layout in fsdp] == [Sharding.FSDP2]
 
 
 def test_sequences_are_cut_to_what_is_asked() -> None:

@@ -11,18 +11,25 @@ from service.estimator.errors import NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.units import GIB
-from service.estimator.workload import Checkpointing, TrainWorkload, Workload
+from service.estimator.workload import Checkpointing, Engine, TrainWorkload, Workload
 from service.planner.changes import changes
+from service.planner.fit import FitReport, fit
 from service.planner.remedies import MAX_REMEDIES, Remedy, find_remedies
-from service.planner.subject import Subject
-from service.planner.verdict import Verdict, judge
+from service.planner.subject import Subject, make_subject
+from service.planner.verdict import Verdict, judge, needed_bytes
 from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject, an_a100_subject, an_estimate
 
 BATCHES = replace(SHORT, micro_batch_size=16)
+ASKED: tuple[tuple[str, Workload, int], ...] = (
+    ("gpt2", BATCHES, 4 * GIB),
+    ("gpt2", replace(BATCHES, micro_batch_size=64), 2 * GIB),
+    ("gpt2", replace(CHAT, num_sequences=256), 2 * GIB),
+    ("gpt2-medium", replace(CHAT, engine=Engine.VLLM), 2 * GIB),
+)
 
 
 def _remedies(subject: Subject, workload: Workload, layout: Layout = ONE_GPU) -> tuple[Remedy, ...]:
-    return find_remedies(subject, workload, layout, subject.evaluate(workload, layout))
+    return find_remedies(subject, workload, layout, subject.answer(workload, layout))
 
 
 def _fields(remedies: Sequence[Remedy]) -> list[set[str]]:
@@ -51,10 +58,10 @@ def test_every_remedy_saves_what_it_says(usable: int, workload: Workload, layout
     """Evaluated again, each gives its verdict and its savings; none is empty or dearer than it looks."""
     subject = a_subject("gpt2-medium", usable_bytes=usable)
     if isinstance(workload, TrainWorkload) or layout == ONE_GPU:
-        before = subject.evaluate(workload, layout)
+        before = subject.answer(workload, layout)
 
         for remedy in find_remedies(subject, workload, layout, before):
-            after = subject.evaluate(remedy.workload, remedy.layout)
+            after = subject.answer(remedy.workload, remedy.layout)
             assert remedy.saves_bytes == before.device_bytes - after.device_bytes > 0
             assert remedy.verdict is judge(after, subject.device).verdict
             assert remedy.change == changes((workload, layout), (remedy.workload, remedy.layout)) != {}
@@ -81,9 +88,38 @@ def test_pairs_are_tried_where_no_single_change_suffices() -> None:
     assert any({"activation_checkpointing", "zero_stage"} <= set(remedy.change) for remedy in fitting)
 
 
-def test_recomputing_costs_a_third_more_time() -> None:
+@pytest.mark.parametrize(("model", "workload", "usable_bytes"), ASKED)
+def test_a_remedy_asked_by_itself_gives_the_same(model: str, workload: Workload, usable_bytes: int) -> None:
+    """Verdict, bytes and the ratio of times are those of two fit questions."""
+    subject = a_subject(model, usable_bytes=usable_bytes)
+    before = fit(subject, workload, ONE_GPU)
+    assert before.remedies
+
+    for remedy in before.remedies:
+        after = fit(subject, remedy.workload, remedy.layout)
+        assert after.verdict is remedy.verdict
+        assert needed_bytes(before.estimate) - needed_bytes(after.estimate) == remedy.saves_bytes
+        ratio = _rate(before) / _rate(after)
+        assert remedy.slowdown == pytest.approx(ratio, abs=0.001)
+
+
+def _rate(report: FitReport) -> float:
+    assert report.estimate.throughput is not None
+    return report.estimate.throughput.tokens_per_second_per_gpu
+
+
+def test_recomputing_every_second_layer_can_be_helped() -> None:
+    """Who recomputes some layers is told to recompute all of them."""
+    every = replace(BATCHES, activation_checkpointing=Checkpointing.SELECTIVE, selective_every=4)
+
+    assert {"activation_checkpointing": "full"} in [r.change for r in _remedies(a_subject("gpt2", usable_bytes=4 * GIB), every)]
+
+
+def test_recomputing_costs_a_third_more_time_where_nobody_told_the_rates() -> None:
     """One more forward of three passes' worth (arXiv:2205.05198)."""
-    remedies = _remedies(a_subject("gpt2", usable_bytes=4 * GIB), BATCHES)
+    told = a_subject("gpt2", usable_bytes=4 * GIB)
+    nameless = replace(told.device, peak_flops={}, link_bytes_per_second=None)
+    remedies = _remedies(make_subject(told.architecture, nameless), BATCHES)
 
     recomputing = next(remedy for remedy in remedies if remedy.change == {"activation_checkpointing": "full"})
     assert recomputing.slowdown == pytest.approx(4 / 3, abs=0.001)
@@ -101,16 +137,18 @@ def test_the_largest_sufficient_micro_batch_is_proposed() -> None:
     size, steps = smaller.workload.micro_batch_size, smaller.workload.gradient_accumulation_steps
     assert size * steps == BATCHES.micro_batch_size
     larger = replace(BATCHES, micro_batch_size=2 * size, gradient_accumulation_steps=steps // 2)
-    assert judge(subject.evaluate(larger, ONE_GPU), subject.device).verdict is not Verdict.FITS
+    assert judge(subject.answer(larger, ONE_GPU), subject.device).verdict is not Verdict.FITS
 
 
-def test_fewer_sequences_take_that_many_more_rounds() -> None:
+def test_fewer_sequences_take_that_many_more_rounds_where_nobody_told_the_rates() -> None:
     """A replica that serves half at once needs twice the rounds."""
-    remedies = _remedies(a_subject("gpt2", usable_bytes=3 * GIB), replace(CHAT, num_sequences=64))
+    told = a_subject("gpt2", usable_bytes=3 * GIB)
+    nameless = replace(told.device, peak_flops={}, link_bytes_per_second=None)
+    remedies = _remedies(make_subject(told.architecture, nameless), replace(CHAT, num_sequences=64))
 
-    (fewer,) = remedies
+    fewer = next(remedy for remedy in remedies if set(remedy.change) == {"num_sequences"})
     assert fewer.verdict is Verdict.FITS
-    assert fewer.slowdown == 64 / int(str(fewer.change["num_sequences"]))
+    assert fewer.slowdown == pytest.approx(64 / int(str(fewer.change["num_sequences"])), abs=0.001)
 
 
 def test_what_cannot_run_is_not_proposed() -> None:
