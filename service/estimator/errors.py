@@ -49,5 +49,5 @@ class NotModelledError(EstimatorError):
 
     def __init__(self, what: str, *, field: str, modelled: Sequence[str]) -> None:
         """Say what is not modelled and what is."""
-        super().__init__(f"{what} is not modelled yet and nothing is guessed; modelled: {', '.join(modelled)}.", field=field)
+        super().__init__(f"Not modelled yet, and nothing is guessed: {what}; modelled: {', '.join(modelled)}.", field=field)
         self.modelled = tuple(modelled)

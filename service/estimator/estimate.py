@@ -18,6 +18,7 @@ from service.estimator.parallel.split_plan import TRANSFORMERS, SplitPlan
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
 from service.estimator.result import Detail, Estimate
 from service.estimator.speed.throughput import WorkCache
+from service.estimator.support.effects import remarks
 from service.estimator.support.training import check_shape, check_training
 from service.estimator.timeline import peak_on, timeline_on
 from service.estimator.train_answer import explain_training, outline_training
@@ -126,6 +127,22 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     The numbers are the same with and without their explanation; a replay of the allocator changes what is reserved.
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
+    found = _estimate(model, workload, layout, device, corrections=corrections, plans=plans, detail=detail)
+    said = remarks(model, workload, layout) if detail is not Detail.NUMBERS else ()
+    return replace(found, warnings=(*found.warnings, *said)) if said else found
+
+
+def _estimate(  # noqa: PLR0913 - what the front door is asked
+    model: Architecture,
+    workload: Workload,
+    layout: Layout,
+    device: Device,
+    *,
+    corrections: Corrections | None,
+    plans: PlanCache | None,
+    detail: Detail,
+) -> Estimate:
+    """Return the answer of whoever runs the workload, without what is said beside it."""
     if isinstance(workload, TrainWorkload) and workload.peft is not None:
         workload = as_adapters(model, workload)
     if isinstance(workload, ServeWorkload) and workload.engine in _ENGINES:

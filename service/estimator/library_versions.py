@@ -4,6 +4,8 @@ import re
 
 from service.estimator.errors import InvalidInputError
 
+NEWEST_READ = (5, 23)
+"""The release whose modules every family mirrors."""
 COPIES_LOGITS_BEFORE = (4, 49)
 """The loss shifted its logits by a contiguous copy of them; since then it shifts the labels (transformers PR #35646)."""
 RETURNS_FP32_BEFORE = (4, 45)

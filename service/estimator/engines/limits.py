@@ -6,6 +6,7 @@ from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
+from service.estimator.support.model_limits import check_sequence
 from service.estimator.support.words import only
 from service.estimator.workload import Cache, Quantization, ServeWorkload
 
@@ -86,4 +87,5 @@ def longest_sequence(model: Architecture, workload: ServeWorkload) -> int:
     if longest < tokens:
         message = f"max_model_len is {longest}, but prompt_tokens + output_tokens is {tokens}; at least {tokens}"
         raise InvalidInputError(message, field="workload.max_model_len")
+    check_sequence(model, longest, field="workload.max_model_len")
     return longest

@@ -17,7 +17,7 @@ from service.estimator.result import Basis, Detail, Estimate, Serving
 from service.estimator.speculative import draft_of, guessed_tokens
 from service.estimator.support.words import only
 from service.estimator.units import MIB, ceil_div
-from service.estimator.workload import Attention, ServeWorkload
+from service.estimator.workload import Attention, Quantization, ServeWorkload
 
 MICRO_BATCH = 512
 """``n_ubatch``'s default: tokens that one graph computes."""
@@ -133,6 +133,9 @@ def _check(model: Architecture, workload: ServeWorkload, layout: Layout) -> None
     if model.quantization is not None:
         message = "llama.cpp reads GGUF files: say their format as quantization, and drop the config's quantization_config"
         raise InvalidInputError(message, field="model")
+    if workload.quantization is Quantization.MXFP4 and not model.spec.num_experts:
+        what = f"mxfp4 of {model.family}, which has no experts to pack so"
+        raise NotModelledError(what, field="workload.quantization", modelled=["q8_0, which its other tensors get"])
     for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
         if getattr(layout, name) > 1:
             raise NotModelledError(f"{name} of llama.cpp", field=f"layout.{name}", modelled=["all layers on one GPU"])

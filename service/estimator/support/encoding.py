@@ -33,7 +33,7 @@ def check_encoding(model: Architecture, workload: ServeWorkload, layout: Layout)
     if workload.num_beams > 1:
         raise NotModelledError(f"beam search of {model.family}", field="workload.num_beams", modelled=["1"])
     check_images(model, workload)
-    check_sequence(model, workload.prompt_tokens)
+    check_sequence(model, workload.prompt_tokens, field="workload.prompt_tokens")
     check_attention(model, workload.attention)
     _check_ranks(model, layout)
     if not isinstance(model, EncoderDecoder):

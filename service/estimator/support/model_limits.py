@@ -6,14 +6,14 @@ from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.workload import Attention
 
 
-def check_sequence(model: Architecture, tokens: int) -> None:
+def check_sequence(model: Architecture, tokens: int, *, field: str = "workload.sequence_length") -> None:
     """Raise InvalidInputError for more tokens than a model has learned positions."""
     spec = model.spec
     if isinstance(model, EncoderDecoder) and model.encoder.length is not None:
         return  # its tokens are the decoder's, which have a word of their own
     if not spec.rotary and 0 < spec.max_position_embeddings < tokens:
         message = f"{tokens} tokens, but {spec.family} has learned positions for {spec.max_position_embeddings}"
-        raise InvalidInputError(message, field="workload.sequence_length")
+        raise InvalidInputError(message, field=field)
 
 
 def check_attention(model: Architecture, asked: Attention) -> None:

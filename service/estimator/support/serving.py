@@ -33,7 +33,7 @@ def check_serving(model: Architecture, workload: ServeWorkload, layout: Layout) 
         raise NotModelledError(what, field="workload.kv_cache_dtype", modelled=["the dtype of the weights"])
     _check_engine_words(workload)
     check_images(model, workload)
-    check_sequence(model, workload.prompt_tokens + workload.output_tokens)
+    check_sequence(model, workload.prompt_tokens + workload.output_tokens, field="workload.prompt_tokens")
     check_attention(model, workload.attention)
     check_layout(model, layout)
     if layout.tensor_parallel > 1 and workload.quantization is not Quantization.NONE:
