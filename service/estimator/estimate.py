@@ -47,8 +47,8 @@ class PlanCache:
         self._footings: dict[object, Footing] = {}
         self._shapes: dict[object, Highs] = {}
         self._shares: dict[object, Architecture] = {}
-        self.chunks: dict[object, object] = {}
-        """What frameworks with model code of their own recorded, by keys of their own."""
+        self.chunks: dict[Framework, dict[object, object]] = {}
+        """What each framework with model code of its own recorded, by keys of its own."""
 
     def training(self, model: Architecture, how: TrainingPass) -> Highs:
         """Return the recording of a training pass, made once."""
@@ -148,7 +148,7 @@ def _estimate(  # noqa: PLR0913 - what the front door is asked
     if isinstance(workload, ServeWorkload) and workload.engine in _ENGINES:
         return _engine(workload.engine)(model, workload, layout, device, detail=detail)
     if isinstance(workload, TrainWorkload) and workload.framework in _FRAMEWORKS:
-        memory = plans.chunks if plans is not None else None
+        memory = plans.chunks.setdefault(workload.framework, {}) if plans is not None else None
         ask = _framework(workload.framework)
         return ask(model, workload, layout, device, corrections=corrections, memory=memory, detail=detail)
     if isinstance(workload, ServeWorkload):

@@ -22,9 +22,11 @@ from service.estimator.engines.vllm_release import (
     Release,
     release_of,
 )
+from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Detail, Estimate
+from service.estimator.speculative import FIELD as DRAFT_FIELD
 from service.estimator.speculative import draft_of
 from service.estimator.units import format_bytes, format_count
 from service.estimator.workload import ServeWorkload
@@ -50,7 +52,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     settings = _settings(model, workload, device)
     scheme = scheme_of(workload.quantization, model)
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
-    ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
+    ranks = drafted(target, _draft(model, workload), layout, workload.weight_dtype)
     holders = [_holder(rank, workload, layout, settings, device) for rank in ranks]
     terms = Terms(
         source="vLLM, v1/core/kv_cache_utils.py",
@@ -63,6 +65,17 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         detail=detail,
         warnings=device.warnings_for(workload.weight_dtype),
     )
+
+
+def _draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:
+    """Return the draft model; vLLM refuses one of another vocabulary (``verify_equal_vocab_size_if_draft_model``)."""
+    draft = draft_of(workload)
+    if draft is not None and draft.vocab_size != model.vocab_size:
+        message = (
+            f"vLLM verifies drafts of its model's vocabulary: it has {model.vocab_size} tokens, the draft {draft.vocab_size}"
+        )
+        raise InvalidInputError(message, field=DRAFT_FIELD)
+    return draft
 
 
 def _settings(model: Architecture, workload: ServeWorkload, device: Device) -> Settings:

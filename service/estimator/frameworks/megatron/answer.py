@@ -1,6 +1,6 @@
 """The answer of framework ``megatron``: the worst of its pipeline stages, explained."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.frameworks.megatron.support import check_megatron
 from service.estimator.frameworks.megatron.timeline import Record, Recorder, StageTimeline, stage_timelines
 from service.estimator.layout import Layout
-from service.estimator.moments import Moment, corrected
+from service.estimator.moments import Moment
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Stage
 from service.estimator.units import format_count
 from service.estimator.workload import TrainWorkload
@@ -39,10 +39,10 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     """Return the memory of the worst stage in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_megatron(model, workload, layout)
     timelines = stage_timelines(model, workload, layout, device, _recording if memory is None else _remembering(memory))
-    worst = max(timelines, key=lambda timeline: timeline.peak.allocated_bytes)
     tokens = workload.micro_batch_size * workload.sequence_length
-    moments = [corrected(moment, corrections, tokens) for moment in worst.moments]
-    peak = max(moments, key=lambda moment: moment.allocated_bytes)
+    timelines = tuple(line.with_corrections(corrections, tokens) for line in timelines) if corrections else timelines
+    worst = max(timelines, key=lambda timeline: timeline.peak.allocated_bytes)
+    moments, peak = worst.moments, worst.peak
     draft = Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
@@ -86,7 +86,7 @@ def _remembering(memory: dict[object, Any]) -> Recorder:
     return recorder
 
 
-def _phases(moments: list[Moment]) -> tuple[Instant, ...]:
+def _phases(moments: Sequence[Moment]) -> tuple[Instant, ...]:
     """Return forward and backward, each with the loss, and the step."""
     by_name = {moment.name: moment.allocated_bytes for moment in moments}
     return (

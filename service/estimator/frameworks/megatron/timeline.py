@@ -1,9 +1,10 @@
 """The moments of one step on each pipeline stage: states, other micro-batches' tensors, and the one that runs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.frameworks.megatron.chunks import ChunkRecord
 from service.estimator.frameworks.megatron.parameters import StageParameters, stage_parameters
@@ -12,7 +13,7 @@ from service.estimator.frameworks.megatron.stages import StageLayers, chunks_of,
 from service.estimator.frameworks.megatron.states import StageStates, stage_states
 from service.estimator.frameworks.megatron.workspaces import Generation, generation_of, workspace_bytes
 from service.estimator.layout import Layout
-from service.estimator.moments import Moment, Parts
+from service.estimator.moments import Moment, Parts, corrected
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.workload import Attention, TrainWorkload
@@ -42,6 +43,10 @@ class StageTimeline:
     def peak(self) -> Moment:
         """The highest moment."""
         return max(self.moments, key=lambda moment: moment.allocated_bytes)
+
+    def with_corrections(self, corrections: Corrections, num_tokens: int) -> "StageTimeline":
+        """Return the stage with what was measured added to its moments."""
+        return replace(self, moments=tuple(corrected(moment, corrections, num_tokens) for moment in self.moments))
 
 
 def stage_timelines(

@@ -128,3 +128,13 @@ def test_a_guess_is_of_one_token_at_least() -> None:
     """Nothing is guessed with no tokens."""
     with pytest.raises(InvalidInputError):
         Speculative(num_tokens=0)
+
+
+def test_a_draft_of_another_vocabulary_is_refused_by_vllm() -> None:
+    """It verifies that both have as many tokens (config/speculative.py, verify_equal_vocab_size_if_draft_model)."""
+    other = Speculative(num_tokens=4, config=json.dumps(DRAFT | {"vocab_size": 32000}))
+
+    with pytest.raises(InvalidInputError, match="vocabulary") as refusal:
+        serve(Engine.VLLM, other)
+
+    assert refusal.value.field == "workload.speculative.draft"

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from service.estimator.corrections import Corrections, InstantCorrection
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
-from service.estimator.workload import Attention, Loss
+from service.estimator.workload import Attention, Framework, Loss
+from tests.builders import a_model, a_training
 from tests.unit.estimator.frameworks.megatron.builders import H100, a_gpt3, a_megatron_layout, a_megatron_step, answered
 
 _TOKENS, _VOCABULARY = 4 * 1024, 50304
@@ -54,7 +57,7 @@ def test_what_was_recorded_serves_the_next_question() -> None:
     first, second = (estimate(a_gpt3(), a_megatron_step(), layout=layout, device=H100, plans=plans) for _ in range(2))
 
     assert first == second
-    assert len(plans.chunks) == 1
+    assert len(plans.chunks[Framework.MEGATRON]) == 1
 
 
 def test_context_ranks_exchange_keys_and_values() -> None:
@@ -89,3 +92,26 @@ def test_autocast_has_no_term() -> None:
     """Megatron-LM keeps its weights in the dtype that it computes in."""
     with pytest.raises(NotModelledError, match="compute dtype"):
         answered(precision=replace(POLICIES["amp_bf16"]))
+
+
+def test_the_worst_stage_is_the_worst_once_corrected() -> None:
+    """What was measured can move the peak to another stage, whose numbers are then all of the answer."""
+    step, layout = a_megatron_step(), a_megatron_layout(pipeline_parallel=4)
+    plain = estimate(a_gpt3(), step, layout=layout, device=H100)
+    less = InstantCorrection(fixed_bytes=-(2**40))
+    known = Corrections(calibration="c", instants=dict.fromkeys(("forward", "loss", "backward"), less))
+
+    found = estimate(a_gpt3(), step, layout=layout, device=H100, corrections=known)
+
+    assert found.stages[found.worst_pipeline_stage].allocated_bytes == found.allocated_bytes
+    assert found.allocated_bytes == max(stage.allocated_bytes for stage in found.stages)
+    assert found.allocated_bytes < plain.allocated_bytes
+
+
+def test_frameworks_remember_apart() -> None:
+    """What one framework drops when it has too much is its own."""
+    plans, device = PlanCache(), H100
+    estimate(a_gpt3(), a_megatron_step(), layout=a_megatron_layout(), device=device, plans=plans)
+    estimate(a_model(), a_training(framework=Framework.TORCHTITAN), layout=Layout(), device=device, plans=plans)
+
+    assert set(plans.chunks) == {Framework.MEGATRON, Framework.TORCHTITAN}
