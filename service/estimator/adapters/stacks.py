@@ -19,8 +19,6 @@ from service.estimator.workload import Lora
 
 ALPHA = 8
 """PEFT's default ``lora_alpha``: at this rank the update is not scaled."""
-FUSED = 2
-"""Gate and up are one parameter: its rank is that of both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

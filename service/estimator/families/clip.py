@@ -3,13 +3,11 @@
 Field names and defaults are those of transformers 5.23 (``models/clip/configuration_clip.py``).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.estimator.architecture import Embed, Embedded
 from service.estimator.build import build_decoder
-from service.estimator.errors import InvalidConfigError
-from service.estimator.families.reading import Config, integer, number, word
+from service.estimator.families.reading import Config, integer, number, part, word
 from service.estimator.images import ImageInput
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.block import Block
@@ -58,7 +56,7 @@ SPEC = ClipSpec
 
 def clip(config: Config) -> ClipSpec:
     """Return a CLIP."""
-    text, vision = _part(config, "text_config"), _part(config, "vision_config")
+    text, vision = part(config, "text_config"), part(config, "vision_config")
     hidden, heads = integer(text, "hidden_size", 512), integer(text, "num_attention_heads", 8)
     return ClipSpec(
         family="clip",
@@ -96,14 +94,6 @@ def clip_vision(vision: Config) -> dict[str, object]:
         "vision_activation": word(vision, "hidden_act", "quick_gelu"),
         "vision_attention_dropout": number(vision, "attention_dropout", 0.0),
     }
-
-
-def _part(config: Config, name: str) -> Config:
-    part = config.get(name)
-    if not isinstance(part, Mapping | None):
-        message = f"config field {name!r} is {part!r}; it must be an object"
-        raise InvalidConfigError(message, field=name)
-    return part or {}
 
 
 def build(spec: DecoderSpec) -> VisionModel:

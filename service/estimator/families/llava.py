@@ -3,7 +3,6 @@
 Field names and defaults are those of transformers 5.23 (``models/llava/configuration_llava.py``).
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from service.estimator.architecture import Architecture
@@ -11,7 +10,7 @@ from service.estimator.build import build_decoder
 from service.estimator.errors import InvalidConfigError, NotModelledError
 from service.estimator.families.clip import INDEX_BYTES, TowerSpec, clip_tower, clip_vision
 from service.estimator.families.llama import llama, mistral
-from service.estimator.families.reading import Config, flag, word
+from service.estimator.families.reading import Config, flag, part, word
 from service.estimator.modules.multimodal import ImageReader, TowerSight, TwoLayers
 from service.estimator.modules.weights import Linear
 from service.estimator.spec import DecoderSpec
@@ -51,7 +50,7 @@ SPEC = LlavaSpec
 
 def llava(config: Config) -> LlavaSpec:
     """Return a LLaVA."""
-    text, vision = _part(config, "text_config"), {**_VISION, **_part(config, "vision_config")}
+    text, vision = part(config, "text_config"), {**_VISION, **part(config, "vision_config")}
     family = word(text, "model_type", "llama")
     if family not in _TEXT:
         raise NotModelledError(f"text_config of model_type {family!r}", field="text_config", modelled=sorted(_TEXT))
@@ -85,14 +84,6 @@ def _used_layers(config: Config, num_layers: object) -> int:
     if used == 0:
         raise NotModelledError("vision_feature_layer 0", field="vision_feature_layer", modelled=["the output of a layer"])
     return used
-
-
-def _part(config: Config, name: str) -> Config:
-    part = config.get(name)
-    if not isinstance(part, Mapping | None):
-        message = f"config field {name!r} is {part!r}; it must be an object"
-        raise InvalidConfigError(message, field=name)
-    return part or {}
 
 
 def build(spec: DecoderSpec) -> Architecture:

@@ -13,6 +13,15 @@ def aliased(config: Config, **names: str) -> Config:
     return {**config, **found}
 
 
+def part(config: Config, name: str) -> Config:
+    """Return a config inside of the config; nothing in it where it is absent or null."""
+    value = config.get(name)
+    if not isinstance(value, Mapping | None):
+        message = f"config field {name!r} is {value!r}; it must be an object"
+        raise InvalidConfigError(message, field=name)
+    return value or {}
+
+
 def integer(config: Config, name: str, default: int | None = None) -> int:
     """Return a positive integer field; ``default`` stands in when it is absent or null."""
     value = config.get(name)

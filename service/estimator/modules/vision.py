@@ -11,10 +11,11 @@ from service.estimator.recording import Extent, Recording
 from service.estimator.repeats import repeated, repeated_beside
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import chain, dropout
-from service.estimator.tape.images import behind, one_position, patches, placed, spread
+from service.estimator.tape.images import behind, patches, placed, spread
 from service.estimator.tape.nodes import Value, value_of
 from service.estimator.tape.products import embedding, integers
 from service.estimator.tape.sizes import ZERO, Size
+from service.estimator.tape.views import narrow
 from service.estimator.units import ceil_div
 
 ALIGNED_ROWS = 32
@@ -243,7 +244,7 @@ class Tower:
 
     def class_token(self, run: Recording, hidden: Value, extent: ImageExtent) -> Value:
         """Return the class token's state of each image, normalised where that is where the last norm stands."""
-        token = one_position(run.tape, hidden, extent.images(self.pixels.width))
+        token = narrow(run.tape, hidden, extent.images(self.pixels.width))
         if self.last_norm is None or self.whole_last_norm:
             return token
         norm = self.last_norm

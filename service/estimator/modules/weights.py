@@ -65,10 +65,6 @@ class Linear:
         """The word by which adapters name this layer."""
         return self.name.rpartition(".")[2]
 
-    def adapter_parameters(self, rank: int) -> int:
-        """Return the parameters of a low-rank adapter on this layer (arXiv:2106.09685, section 4.1)."""
-        return rank * (self.in_features + self.out_features)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:

@@ -119,16 +119,6 @@ def pooled_squares(tape: Tape, x: Value, numel: Size) -> Value:
     return tape.emit(numel, x.dtype, inputs=(x,), saves=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
 
 
-def one_position(tape: Tape, x: Value, numel: Size) -> Value:
-    """Return one position of each sequence, a view: its gradient is put into zeros of the size of ``x`` (``select``)."""
-    view = Value(x.storage, numel, x.dtype)
-    tape.hold_value(view)
-    if tape.records and x.requires_grad:
-        view.node = tape.append(Node([], lambda _: tape.send(x, tape.scratch(x.numel, x.dtype))))
-        view.requires_grad = True
-    return view
-
-
 def sum_of_last(tape: Tape, x: Value, rows: Size) -> Value:
     """Return the sum over the last dimension: ``rows`` elements, whose gradient is expanded as a view."""
     return tape.emit(rows, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))
