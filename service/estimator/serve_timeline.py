@@ -67,28 +67,12 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
     workload = beamed(workload)
     release, scheme = release_of(workload.engine_version), scheme_of(workload.quantization, model)
     highs = record(model, serving_pass(model, workload, release, scheme, ranks=host.layout.tensor_parallel))
-    weights = stored_weights(model, workload, release, scheme)
-    cache = held_bytes(model, workload)
-    prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
-    counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
-    prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
-    decode, states = _decode(model, workload, highs), recurrent_bytes(model, workload)
-    if states:
-        decode[Category.RECURRENT_STATE.value] = states
-    if release.keeps_old_cache and workload.cache is Cache.DYNAMIC:
-        decode["kv_cache"] += cache
-    merging = 0
-    if scheme is not None and release.fuses(scheme, workload.cache) and release.frees_merged:
-        merging = merged_projections(model, scheme, workload.weight_dtype)
-    parts = {"load": {"weights": weights, "temporaries": merging}, "prefill": prefill | {"weights": weights}}
-    if workload.output_tokens:
-        parts["decode"] = decode | {"weights": weights}
     beside = drafting(workload, release)
-    for of in parts.values():
-        for name, size in beside.items():
-            of[name] = of.get(name, 0) + (size if name == "weights" or of is not parts["load"] else 0)
-    weights += beside["weights"]
-    cache += beside["kv_cache"]
+    parts = _held(model, workload, highs, release, scheme)
+    for name, of in parts.items():
+        for part, size in beside.items():
+            of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
+    cache, states = held_bytes(model, workload) + beside["kv_cache"], recurrent_bytes(model, workload)
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
     moments = [
         corrected(Moment(name=name, allocated_bytes=sum(of.values()), parts=of), host.corrections, tokens)
@@ -101,7 +85,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         linked_gpus=host.layout.num_gpus // host.layout.data_parallel,
         instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
-        steady_bytes=weights + cache + states,
+        steady_bytes=parts["load"]["weights"] + cache + states,
         components=partial(serving_components, model, workload, peak.parts),
         approximate=model.spec.approximate,
         kind="inference",
@@ -114,6 +98,28 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
             budget_bytes=host.device.usable_bytes,
         ),
     )
+
+
+def _held(
+    model: Architecture, workload: ServeWorkload, highs: Highs, release: Release, scheme: Scheme | None
+) -> dict[str, dict[str, int]]:
+    """Return the parts of the target at each instant: loading, prefill, and decode where anything is generated."""
+    weights, cache = stored_weights(model, workload, release, scheme), held_bytes(model, workload)
+    prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
+    counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
+    prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
+    merging = 0
+    if scheme is not None and release.fuses(scheme, workload.cache) and release.frees_merged:
+        merging = merged_projections(model, scheme, workload.weight_dtype)
+    parts = {"load": {"weights": weights, "temporaries": merging}, "prefill": prefill | {"weights": weights}}
+    if not workload.output_tokens:
+        return parts
+    decode = _decode(model, workload, highs)
+    if states := recurrent_bytes(model, workload):
+        decode[Category.RECURRENT_STATE.value] = states
+    if release.keeps_old_cache and workload.cache is Cache.DYNAMIC:
+        decode["kv_cache"] += cache
+    return parts | {"decode": decode | {"weights": weights}}
 
 
 def drafting(workload: ServeWorkload, release: Release) -> dict[str, int]:
