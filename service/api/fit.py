@@ -1,4 +1,7 @@
-"""POST /v1/fit: answered in the event loop, from memory; only a name that this process never saw asks the database."""
+"""POST /v1/fit: answered in the event loop, from memory; only a name that this process never saw asks the database.
+
+What would help where it does not fit is dozens of questions, and is found beside the event loop.
+"""
 
 from functools import partial
 from typing import Any
@@ -17,7 +20,8 @@ from service.api.questions import ResolvedModel, read_fit
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.fit import FitAnswer, FitRequest, ModelReference
-from service.usecases.fit import answer_fit
+from service.planner.verdict import Verdict
+from service.usecases.fit import help_fit, judge_fit
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -55,7 +59,9 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, FitRequest)
     question = read_fit(asked, await _model(parts, asked.model))
-    report = answer_fit(question, plans=parts.plans, find_corrections=parts.corrections.find)
+    report = judge_fit(question, plans=parts.plans, find_corrections=parts.corrections.find)
+    if report.verdict is not Verdict.FITS:
+        report = await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, parts.corrections.find)
     parts.metrics.count_fit(report.verdict.value)
     return json_answer(fit_answer(report, assumptions=question.assumptions))
 

@@ -28,12 +28,23 @@ class FitReport:
 
 def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
     """Return the answer for one workload in one layout; raises EstimatorError for what cannot run or has no term yet."""
+    return with_remedies(judged(subject, workload, layout), subject, workload, layout)
+
+
+def with_remedies(report: FitReport, subject: Subject, workload: Workload, layout: Layout) -> FitReport:
+    """Return a report with what would help where it does not fit: dozens of questions, which take up to half a second."""
+    if report.verdict is Verdict.FITS:
+        return report
+    return replace(report, remedies=find_remedies(subject, workload, layout, report.estimate))
+
+
+def judged(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
+    """Return the answer without remedies."""
     estimate = subject.answer(workload, layout)
     reason = untimed(subject.architecture, subject.device)
     warnings = estimate.warnings if reason is None else (*estimate.warnings, reason)
     estimate = replace(estimate, throughput=subject.throughput(workload, layout, estimate), warnings=warnings)
     judgement = judge(estimate, subject.device)
-    fits = judgement.verdict is Verdict.FITS
     return FitReport(
         estimate=estimate,
         device=subject.device,
@@ -41,5 +52,5 @@ def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
         headroom_bytes=judgement.headroom_bytes,
         deficit_bytes=judgement.deficit_bytes,
         rules_of_thumb=rules_of_thumb(subject, workload, layout, estimate),
-        remedies=() if fits else find_remedies(subject, workload, layout, estimate),
+        remedies=(),
     )

@@ -10,7 +10,7 @@ from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
-from service.planner.fit import FitReport, fit
+from service.planner.fit import FitReport, judged, with_remedies
 from service.planner.subject import Subject, make_subject
 
 FindCorrections = Callable[[Architecture, Workload, Layout], Corrections | None]
@@ -29,8 +29,21 @@ class FitQuestion:
 
 def answer_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:
     """Return the answer; raises EstimatorError for what cannot run or has no term yet."""
+    return help_fit(judge_fit(question, plans=plans, find_corrections=find_corrections), question, plans, find_corrections)
+
+
+def judge_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:
+    """Return the answer without remedies, which is quick enough for an event loop."""
     subject = subject_of(question.architecture, question.device, plans=plans, find_corrections=find_corrections)
-    return fit(subject, question.workload, question.layout)
+    return judged(subject, question.workload, question.layout)
+
+
+def help_fit(
+    report: FitReport, question: FitQuestion, plans: PlanCache, find_corrections: FindCorrections | None = None
+) -> FitReport:
+    """Return an answer with its remedies, where it does not fit."""
+    subject = subject_of(question.architecture, question.device, plans=plans, find_corrections=find_corrections)
+    return with_remedies(report, subject, question.workload, question.layout)
 
 
 def subject_of(
