@@ -12,7 +12,7 @@ from service.planner.moves import Config
 from service.planner.pace import seconds_per_token
 from service.planner.space import Question, configs
 from service.planner.subject import Subject
-from service.planner.verdict import Judgement, Verdict, judge
+from service.planner.verdict import Judgement, Verdict, judge, missing_bytes
 
 
 class Maximized(StrEnum):
@@ -170,10 +170,9 @@ class _Search:
         estimate = subject.answer(workload, layout)
         judgement = judge(estimate, subject.device)
         confident = self._question.limits.confidence is not None
-        needs = estimate.device_interval.high if confident else estimate.device_bytes
-        missing = max(needs - subject.device.usable_bytes, 0)
+        missing = missing_bytes(estimate, subject.device, confident=confident)
         if judgement.verdict is Verdict.DOES_NOT_FIT:
-            missing = max(missing, judgement.deficit_bytes, 1)
+            missing = max(missing, 1)
         return Trial(
             value=value, workload=workload, layout=layout, estimate=estimate, judgement=judgement, missing_bytes=missing
         )

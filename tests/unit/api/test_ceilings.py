@@ -42,6 +42,23 @@ def refused(client: TestClient[Any], **changes: object) -> str:
     return str(answer.json()["detail"])
 
 
+@pytest.mark.parametrize("engine", ["transformers", "vllm", "sglang", "tensorrt_llm"])
+def test_a_ceiling_fits_whatever_the_engine(client: TestClient[Any], engine: str) -> None:
+    """A pool that is only tight is no more enough than a tight device: the value fits, and one more does not."""
+    workload = SERVING | {"engine": engine}
+    value = ask(client, maximize="num_sequences", workload=workload)["value"]
+
+    verdicts = [
+        client.post(
+            "/v1/fit",
+            json={"model": QUESTION["model"], "gpu": QUESTION["gpu"], "workload": workload | {"num_sequences": number}},
+        ).json()["verdict"]
+        for number in (value, value + 1)
+    ]
+    assert verdicts[0] == "fits"
+    assert verdicts[1] != "fits"
+
+
 @pytest.mark.parametrize(
     ("maximize", "workload", "word"),
     [
