@@ -120,7 +120,9 @@ def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interv
         low, high = APPROXIMATE_PER_MILLE
         return Interval(allocated * low // 1000, allocated * high // 1000)
     error = corrections.relative_error if corrections is not None else None
-    analytic = widened(allocated, allocated + _rounding(draft), draft.kind, "allocated")
+    residual = widened(allocated, allocated + _rounding(draft), draft.kind, "allocated")
+    # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
+    analytic = Interval(max(residual.low, min(draft.steady_bytes, allocated)), residual.high)
     if corrections is None or error is None:
         return analytic
     learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))

@@ -141,3 +141,13 @@ def test_a_remedy_sent_back_gives_what_it_said(client: TestClient[Any], model: s
 LAYOUT_WORDS = frozenset(
     {"data_parallel", "tensor_parallel", "pipeline_parallel", "zero_stage", "sharding", "sequence_parallel"}
 )
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8", "nf4"])
+def test_no_interval_ends_below_the_weights(client: TestClient[Any], quantization: str) -> None:
+    """Packed or not, weights are counted tensor by tensor: what is uncertain lies above them."""
+    answer = _ask(client, "llama-2-70b", SERVE | {"quantization": quantization}, {})
+
+    assert answer is not None
+    assert answer["per_gpu"]["intervals"]["allocated"][0] >= _weights(answer)
+    assert answer["per_gpu"]["intervals"]["device"][0] >= _weights(answer)
