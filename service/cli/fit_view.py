@@ -30,10 +30,11 @@ def _balance(answer: Document) -> str:
     per_gpu = answer["per_gpu"]
     low, high = per_gpu["intervals"]["device"]
     level = per_gpu["intervals"]["level"]
-    left, missing = answer["headroom_bytes"], answer["deficit_bytes"]
-    balance = f"{show_bytes(missing)} too much" if missing else f"{show_bytes(left)} left"
     serving = answer["serving"]
-    if serving is not None and serving["kv_pool_bytes"] is not None:
+    pooled = serving is not None and serving["kv_pool_bytes"] is not None
+    left = serving["budget_bytes"] - serving["required_bytes"] if pooled else answer["headroom_bytes"] - answer["deficit_bytes"]
+    balance = f"{show_bytes(-left)} too much" if left < 0 else f"{show_bytes(left)} left"
+    if pooled:
         need = (
             f"{show_bytes(serving['required_bytes'])} per GPU, of the engine's budget of {show_bytes(serving['budget_bytes'])}"
         )

@@ -13,6 +13,7 @@ DEFAULT_SERVER = "http://127.0.0.1:8000"
 NOT_RUN = ("make ", "export ")
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),
+    (re.compile(r"\d{4}-\d{2}-\d{2}T[0-9:.]+Z"), "<moment>"),
     (re.compile(r"\b\d+ ms\b"), "<time> ms"),
     (re.compile(r"\d+ % .*$"), "<progress>"),
 )
