@@ -123,9 +123,7 @@ def trained_parameters(model: Architecture, workload: TrainWorkload) -> TrainedP
 def _without_idle(model: Architecture, workload: TrainWorkload, idle: frozenset[str]) -> TrainedParameters:
     """Return what full training steps of a model some of whose weights get no gradient: those have no states either."""
     precision = workload.precision
-    stepped = tuple(
-        pair for pair in model.counts.tensors if pair[0].name not in idle and pair[0].kind not in workload.frozen
-    )
+    stepped = tuple(pair for pair in model.counts.tensors if pair[0].name not in idle and pair[0].kind not in workload.frozen)
     trained = sum(weight.numel * count for weight, count in stepped)
     return TrainedParameters(
         frozen=model.counts.total - trained,

@@ -47,9 +47,9 @@ def test_a_candidate_fits_when_it_is_asked_for(capsys: pytest.CaptureFixture[str
     """What how-many proposes, said with flags, is what fit calls a fit, to the byte."""
     candidate = answer(capsys, *TRAIN)["candidates"][0]
     words = {**candidate["workload"], **candidate["layout"]}
-    flags = ("framework", "data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage", "sharding")
-    flags += ("activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps")
-    said = [part for name in flags for part in (f"--{name.replace('_', '-')}", str(words[name]))]
+    layout = ("data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage", "sharding")
+    work = ("framework", "activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps")
+    said = [part for name in (*work, *layout) for part in (f"--{name.replace('_', '-')}", str(words[name]))]
     said += ["--sequence-parallel"] if words["sequence_parallel"] else []
     found = answer(capsys, "fit", *TRAIN[1:], *said)
 

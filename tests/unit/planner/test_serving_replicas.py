@@ -8,7 +8,8 @@ from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.layout import Layout
 from service.estimator.workload import Engine, ServeWorkload
-from service.planner.how_many import Plan, how_many
+from service.planner.how_many import how_many
+from service.planner.plans import Plan
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject
 from service.planner.verdict import Verdict
