@@ -57,6 +57,14 @@ def interrupter() -> Iterator[list[threading.Thread]]:
         thread.join(timeout=20)
 
 
+def _tell_us(number: signal.Signals) -> None:
+    """Signal the main thread: one sent to the process would go to any thread that a test runner has beside it."""
+    ident = threading.main_thread().ident
+    assert ident is not None
+    signal.pthread_kill(ident, number)
+
+
+
 def test_a_child_has_no_way_to_its_owners_terminal(tmp_path: Path) -> None:
     """It leads a session of its own, keeps its files private and blocks no signal."""
     mask = "signal.pthread_sigmask(signal.SIG_BLOCK, ())"
@@ -154,7 +162,7 @@ def test_a_dead_child_is_restarted_until_told_to_stop(tmp_path: Path, interrupte
         first = _pid(child)
         os.kill(first, signal.SIGKILL)
         eventually(lambda: _pid(child) not in {0, first})
-        os.kill(os.getpid(), signal.SIGTERM)
+        _tell_us(signal.SIGTERM)
 
     with signals_held(), kept([child], SILENT) as entries:
         interrupter.append(threading.Thread(target=kill_then_stop))
@@ -169,7 +177,7 @@ def test_a_start_can_be_interrupted(tmp_path: Path) -> None:
     """A signal while a child is not ready ends the start and the child."""
     child = build_child(tmp_path, _SLEEP, is_ready=lambda _pid: False)
     with signals_held():
-        os.kill(os.getpid(), signal.SIGINT)
+        _tell_us(signal.SIGINT)
 
         with pytest.raises(StopRequested), kept([child], SILENT):
             pass
@@ -180,7 +188,7 @@ def test_signals_are_as_before_afterwards() -> None:
     """Holding signals leaves neither a mask nor a handler nor a pending signal behind."""
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
     with signals_held():
-        os.kill(os.getpid(), signal.SIGTERM)
+        _tell_us(signal.SIGTERM)
         with pytest.raises(StopRequested):
             check_stop()
 
@@ -195,10 +203,10 @@ def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path, interrupter: lis
 
     def hang_up_then_stop() -> None:
         first = _pid(child)
-        os.kill(os.getpid(), signal.SIGHUP)
+        _tell_us(signal.SIGHUP)
         os.kill(first, signal.SIGKILL)
         eventually(lambda: _pid(child) not in {0, first})
-        os.kill(os.getpid(), signal.SIGTERM)
+        _tell_us(signal.SIGTERM)
 
     try:
         with signals_held(), kept([child], SILENT) as entries:
