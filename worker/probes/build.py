@@ -1,6 +1,6 @@
 """A real Hugging Face model with random weights, made from a config.json and cut to its first layers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -20,9 +20,9 @@ _PATTERN_ELEMENTS = 2**20
 _INITIAL_STD = 0.02
 
 
-def build_model(config: Mapping[str, object], *, num_layers: int, dtype: DType, attention: str) -> PreTrainedModel:
+def build_model(config: Mapping[str, object], *, layers: Sequence[int], dtype: DType, attention: str) -> PreTrainedModel:
     """Return the model on the CPU in training mode; ``attention`` is transformers' word: ``eager`` or ``sdpa``."""
-    cut = cut_config(config, num_layers)
+    cut = cut_config(config, layers)
     hf_config = AutoConfig.for_model(str(cut.pop("model_type")), **cut)
     hf_config.use_cache = False
     with initialization.no_init_weights():
@@ -37,8 +37,8 @@ def build_model(config: Mapping[str, object], *, num_layers: int, dtype: DType, 
     return model
 
 
-def cut_config(config: Mapping[str, object], num_layers: int) -> dict[str, object]:
-    """Return the config of the same model with its first ``num_layers`` layers."""
+def cut_config(config: Mapping[str, object], layers: Sequence[int]) -> dict[str, object]:
+    """Return the config of the same model with only these ``layers``, by their places in the whole."""
     if "quantization_config" in config:
         message = "the config names quantised weights; a cpu probe runs 16 and 32 bit weights only: drop quantization_config"
         raise Refusal(FailureKind.UNSUPPORTED, message)
@@ -47,10 +47,10 @@ def cut_config(config: Mapping[str, object], num_layers: int) -> dict[str, objec
     if depth is None:
         message = f"the config has none of {', '.join(_DEPTH_FIELDS)}; a probe must know how deep the model is"
         raise Refusal(FailureKind.INVALID_REQUEST, message)
-    cut[depth] = num_layers
+    cut[depth] = len(layers)
     for name in _PER_LAYER_FIELDS:
-        if isinstance(layers := cut.get(name), list):
-            cut[name] = layers[:num_layers]
+        if isinstance(listed := cut.get(name), list):
+            cut[name] = [listed[layer] for layer in layers]
     return cut
 
 

@@ -11,15 +11,13 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
-from worker.probes import host
+from worker.probes.backend import Backend, Session, Subject, backend_for
 from worker.probes.extrapolate import Answer, at_depth, at_tokens, instants_of
 from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
-from worker.probes.plan import NUM_STEPS, Host, Plan, Point, Question, make_plan, workload_at
-from worker.probes.products import fast_products
+from worker.probes.plan import NUM_STEPS, Plan, Point, Question, make_plan, workload_at
 from worker.probes.refusal import Refusal
-from worker.probes.report import report
+from worker.probes.report import Ran, report
 from worker.probes.serving import check_serving
-from worker.probes.session import Session, Subject, matrix_flops, run_point
 from worker.probes.teller import Say, Teller
 from worker.probes.training import check_training
 
@@ -27,26 +25,19 @@ _BOUNDLESS = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 """The analytic answer is asked for bytes, not for a verdict."""
 
 
-def this_host(dtype: DType) -> Host:
-    """Return what this machine can bear: its free memory, and the speed of its products in ``dtype``."""
-    return Host(available_bytes=host.available_bytes(), flops_per_second=matrix_flops(dtype))
-
-
-def measure(request: ProbeRequest, say: Say, *, limits: Callable[[DType], Host] = this_host) -> ProbeResult:
+def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) -> ProbeResult:
     """Run the probes that a request needs and return what they found; raises Refusal."""
-    if request.device is not ProbeDevice.CPU:
-        message = f"this version measures on device cpu; {request.device.value} is not available yet"
-        raise Refusal(FailureKind.NOT_AVAILABLE_YET, message)
+    device = backend or backend_for(request.device)
     question, config = _question(request)
     _check(question.workload)
     analytic = _Analytic(question)
     subject = _subject(question, config)
-    with fast_products():
-        bearable = limits(_compute_dtype(question.workload))
-        plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
-        sessions = _run(plan, subject, say)
+    bearable = device.host(_compute_dtype(question.workload))
+    plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
+    sessions = _run(plan, subject, device, say)
     answer = _answer(plan, sessions, analytic.instants)
-    return report(plan, sessions, answer, _difference(question, subject.kernel), kernel=subject.kernel)
+    difference = _difference(question, subject.kernel) if device.device is ProbeDevice.CPU else None
+    return report(plan, sessions, answer, Ran(subject=subject, backend=device, difference=difference))
 
 
 def _check(workload: Workload) -> None:
@@ -105,7 +96,7 @@ def _question(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:
 def _subject(question: Question, config: Mapping[str, object]) -> Subject:
     workload = question.workload
     shape = _attention_shape(question.architecture, workload)
-    return Subject(config=config, workload=workload, kernel=cuda_kernel(workload.attention, shape))
+    return Subject(config=config, workload=workload, kernel=cuda_kernel(workload.attention, shape), layout=question.layout)
 
 
 def _attention_shape(architecture: Architecture, workload: Workload) -> AttentionShape:
@@ -138,12 +129,12 @@ def _compute_dtype(workload: Workload) -> DType:
     return workload.precision.compute_dtype if isinstance(workload, TrainWorkload) else workload.weight_dtype
 
 
-def _run(plan: Plan, subject: Subject, say: Say) -> tuple[Session, ...]:
+def _run(plan: Plan, subject: Subject, backend: Backend, say: Say) -> tuple[Session, ...]:
     steps = 2 + (_SERVE_STEPS if isinstance(subject.workload, ServeWorkload) else NUM_STEPS)
     teller = Teller(say=say, plan=plan, steps_per_point=steps)
     sessions = []
     for point in plan.points:
-        session = run_point(subject, point, tell=teller.about(point))
+        session = backend.run(subject, point, tell=teller.about(point))
         teller.found(instants_of(session.reading.live))
         sessions.append(session)
     return tuple(sessions)
@@ -156,10 +147,10 @@ _SERVE_STEPS = 2
 def _answer(plan: Plan, sessions: tuple[Session, ...], analytic: Callable[[Point], Mapping[str, int]]) -> Answer:
     """Return the bytes of the asked model: first to its depth, then, where fewer tokens were run, to its tokens."""
     depth = plan.asked.num_layers
-    sizes = {replace(session.reading.point, num_layers=depth): session.reading.point for session in sessions}
+    sizes = {replace(session.reading.point, layers=plan.asked.layers): session.reading.point for session in sessions}
     answers = {
         size: at_depth(
-            [session.reading for session in sessions if replace(session.reading.point, num_layers=depth) == size],
+            [session.reading for session in sessions if replace(session.reading.point, layers=plan.asked.layers) == size],
             depth,
         )
         for size in sizes

@@ -11,6 +11,10 @@ from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorklo
 from service.jobs.contract import FailureKind
 from worker.probes.refusal import Refusal
 
+NUM_MICRO_BATCHES = 2
+"""Micro-batches of one step under accumulation: the second already sees gradients, a third sees nothing new."""
+_SERVE_PASSES = 3
+"""Prefill, the pass that fills the cache to its last length, and the decode of one token."""
 NUM_STEPS = 2
 """The first step makes the optimizer's states; the second is the steady one that is measured."""
 SHALLOW = ((2, 3), (1, 2))
@@ -22,23 +26,23 @@ MAX_BUDGET_S = 120.0
 BUDGET_SHARE = 0.5
 """Part of the deadline that the steps may take; the rest is for building, for noise and for a busy host."""
 MIN_SEQUENCE = 16
-INTERPRETER_BYTES = 900 * 1024**2
-SCRATCH_FACTOR = 1.25
-"""Room for the scratch of CPU kernels over live tensors; llama-3.2-1b with two layers and 256 tokens took 1.07."""
-STATE_BYTES_PER_SECOND = 3e9
-"""What a CPU rewrites per second in an optimizer step: two busy cores took 7 s for 384 million parameters."""
 STEP_BYTES_PER_PARAMETER = 60
 """What a foreach AdamW step reads and writes per parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One model to run; ``sequence_length`` counts the prompt in serving."""
+    """One model to run: the asked one with only these of its ``layers``; ``sequence_length`` counts the prompt in serving."""
 
-    num_layers: int
+    layers: tuple[int, ...]
     micro_batch_size: int
     sequence_length: int
     output_tokens: int = 0
+
+    @property
+    def num_layers(self) -> int:
+        """Layers that are kept."""
+        return len(self.layers)
 
     @property
     def num_tokens(self) -> int:
@@ -48,10 +52,20 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the machine can bear."""
+    """What a device can bear; what does not bound it is None.
 
-    available_bytes: int
-    flops_per_second: float
+    ``available_bytes`` is for tensors and their scratch, ``scratch_factor`` the room for both over the tensors alone. Where
+    nothing is computed, as under fake tensors, a layer's step takes the same time whatever its size:
+    ``layer_steps_per_second`` (forward and backward, or one pass in serving).
+    """
+
+    available_bytes: int | None = None
+    flops_per_second: float | None = None
+    state_bytes_per_second: float | None = None
+    layer_steps_per_second: float | None = None
+    scratch_factor: float = 1.0
+    num_steps: int = 2
+    """Training steps of one point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +90,7 @@ class Plan:
     @property
     def exact_tokens(self) -> bool:
         """Whether the asked batch and sequence are run themselves."""
-        return any(replace(point, num_layers=self.asked.num_layers) == self.asked for point in self.points)
+        return any(replace(point, layers=self.asked.layers) == self.asked for point in self.points)
 
     @property
     def extrapolated(self) -> bool:
@@ -94,7 +108,7 @@ def make_plan(question: Question, host: Host, analytic_bytes: AnalyticBytes) -> 
     asked = asked_point(question)
     budget_s = min(MAX_BUDGET_S, question.deadline_s * BUDGET_SHARE)
     for sizes, depths in product(_smaller_and_smaller(asked), choices):
-        points = tuple(replace(size, num_layers=depth) for size in sizes for depth in depths)
+        points = tuple(replace(size, layers=tuple(range(depth))) for size in sizes for depth in depths)
         if _holds(points, host, analytic_bytes) and _seconds(points, question, host) <= budget_s:
             return Plan(asked=asked, points=points, notes=_notes(asked, sizes, depths))
     raise _refusal(_smallest(asked, choices[-1][-1]), question, host, analytic_bytes)
@@ -105,12 +119,12 @@ def asked_point(question: Question) -> Point:
     workload, depth = question.workload, question.architecture.num_hidden_layers
     if isinstance(workload, TrainWorkload):
         return Point(
-            num_layers=depth,
+            layers=tuple(range(depth)),
             micro_batch_size=workload.micro_batch_size,
             sequence_length=workload.sequence_length,
         )
     return Point(
-        num_layers=depth,
+        layers=tuple(range(depth)),
         micro_batch_size=workload.num_sequences,
         sequence_length=workload.prompt_tokens,
         output_tokens=workload.output_tokens,
@@ -166,11 +180,13 @@ def _smaller_and_smaller(asked: Point) -> Iterator[tuple[Point, ...]]:
 
 
 def _holds(points: tuple[Point, ...], host: Host, analytic_bytes: AnalyticBytes) -> bool:
-    return all(_needed_bytes(point, analytic_bytes) <= host.available_bytes for point in points)
+    if host.available_bytes is None:
+        return True
+    return all(_needed_bytes(point, host, analytic_bytes) <= host.available_bytes for point in points)
 
 
-def _needed_bytes(point: Point, analytic_bytes: AnalyticBytes) -> int:
-    return round(analytic_bytes(point) * SCRATCH_FACTOR) + INTERPRETER_BYTES
+def _needed_bytes(point: Point, host: Host, analytic_bytes: AnalyticBytes) -> int:
+    return round(analytic_bytes(point) * host.scratch_factor)
 
 
 def _seconds(points: tuple[Point, ...], question: Question, host: Host) -> float:
@@ -183,11 +199,19 @@ def _point_seconds(point: Point, question: Question, host: Host) -> float:
     counts = model.parameter_counts()
     multiplied = counts.active - (0 if model.tied else counts.embedding)
     if isinstance(workload, ServeWorkload):
-        return 2 * multiplied * point.num_tokens / host.flops_per_second
+        return _SERVE_PASSES * point.num_layers * _inverse(host.layer_steps_per_second) + (
+            2 * multiplied * point.num_tokens * _inverse(host.flops_per_second)
+        )
     passes = 8 if workload.activation_checkpointing is Checkpointing.FULL else 6
-    update_s = 0.0 if workload.lora else counts.total * STEP_BYTES_PER_PARAMETER / STATE_BYTES_PER_SECOND
-    num_tokens = point.num_tokens * min(2, workload.gradient_accumulation_steps)
-    return NUM_STEPS * (passes * multiplied * num_tokens / host.flops_per_second + update_s)
+    update_s = 0.0 if workload.lora else counts.total * STEP_BYTES_PER_PARAMETER * _inverse(host.state_bytes_per_second)
+    num_micro_batches = min(NUM_MICRO_BATCHES, workload.gradient_accumulation_steps)
+    micro_batch_s = passes * multiplied * point.num_tokens * _inverse(host.flops_per_second)
+    micro_batch_s += point.num_layers * _inverse(host.layer_steps_per_second)
+    return host.num_steps * (num_micro_batches * micro_batch_s + update_s)
+
+
+def _inverse(per_second: float | None) -> float:
+    return 0.0 if per_second is None else 1 / per_second
 
 
 def _notes(asked: Point, sizes: tuple[Point, ...], depths: tuple[int, ...]) -> tuple[str, ...]:
@@ -206,15 +230,16 @@ def _notes(asked: Point, sizes: tuple[Point, ...], depths: tuple[int, ...]) -> t
 
 def _smallest(asked: Point, depth: int) -> Point:
     sequence = min(asked.sequence_length, MIN_SEQUENCE)
-    return Point(num_layers=depth, micro_batch_size=1, sequence_length=sequence, output_tokens=min(asked.output_tokens, 1))
+    layers, output = tuple(range(depth)), min(asked.output_tokens, 1)
+    return Point(layers=layers, micro_batch_size=1, sequence_length=sequence, output_tokens=output)
 
 
 def _refusal(smallest: Point, question: Question, host: Host, analytic_bytes: AnalyticBytes) -> Refusal:
-    needed = _needed_bytes(smallest, analytic_bytes)
+    needed = _needed_bytes(smallest, host, analytic_bytes)
     layers, tokens = smallest.num_layers, smallest.num_tokens
-    if needed > host.available_bytes:
+    if host.available_bytes is not None and needed > host.available_bytes:
         message = (
-            f"{layers} layers with {tokens} tokens need {format_bytes(needed)} of host memory and "
+            f"{layers} layers with {tokens} tokens need {format_bytes(needed)} of memory and "
             f"{format_bytes(host.available_bytes)} are free"
         )
         return Refusal(FailureKind.DOES_NOT_FIT_HOST, message)

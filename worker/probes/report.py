@@ -2,17 +2,17 @@
 
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from statistics import median, quantiles
 
 import torch
 
-from service.jobs.contract import InstantReading, Peaks, ProbeReading, ProbeResult, StepTime
-from worker.probes import host
+from service.jobs.contract import InstantReading, Peaks, ProbeDevice, ProbeReading, ProbeResult, StepTime
+from worker.probes.backend import Backend, Session, Subject
 from worker.probes.extrapolate import Answer, instants_of
 from worker.probes.kernels import Kernel
 from worker.probes.plan import Plan
-from worker.probes.session import Session
 
 LOAD = "load"
 _P95 = 18
@@ -24,15 +24,22 @@ _KERNEL_NOTES = {
 }
 
 
-def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, difference: str | None, *, kernel: Kernel) -> ProbeResult:
-    """Return the result: peaks and instants of the asked model, and under ``probes`` what was really run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What ran and where; ``difference`` says what ran otherwise than on CUDA and could not be held to its choice."""
 
-    ``difference`` says what ran otherwise than on CUDA and could not be held to its choice.
-    """
+    subject: Subject
+    backend: Backend
+    difference: str | None = None
+
+
+def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, ran: Ran) -> ProbeResult:
+    """Return the result: peaks and instants of the asked model, and under ``probes`` what was really run."""
     own = None if plan.extrapolated else next(session for session in sessions if session.reading.point == plan.asked)
-    kernel_note = (_KERNEL_NOTES[kernel],) if kernel in _KERNEL_NOTES else ()
+    own_notes = tuple(dict.fromkeys(note for session in sessions for note in session.notes))
+    difference = () if ran.difference is None else (ran.difference,)
     return ProbeResult(
-        environment=environment(),
+        environment=environment(ran),
         peaks=Peaks(
             allocated_bytes=max(num_bytes for name, num_bytes in answer.instants.items() if name != LOAD),
             process_rss_bytes=None if own is None else own.resident_bytes,
@@ -42,22 +49,26 @@ def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, difference
         extrapolated=plan.extrapolated,
         steady_bytes=answer.steady_bytes,
         step_time_s=None if own is None else _step_time(own.step_seconds),
-        transferable=difference is None,
-        notes=(*plan.notes, *kernel_note, *(() if difference is None else (difference,))),
+        transferable=not difference and all(session.transferable for session in sessions),
+        notes=(*plan.notes, *_kernel_notes(ran), *own_notes, *difference),
     )
 
 
-def environment() -> dict[str, str | int | None]:
+def environment(ran: Ran) -> dict[str, str | int | None]:
     """Return what the numbers depend on."""
-    return {
+    versions = {
         "torch": str(torch.__version__),
         "transformers": version("transformers"),
         "peft": version("peft"),
         "python": platform.python_version(),
-        "cpu": host.processor(),
-        "threads": torch.get_num_threads(),
-        "allocator": "torch DefaultCPUAllocator",
     }
+    return versions | ran.backend.environment()
+
+
+def _kernel_notes(ran: Ran) -> tuple[str, ...]:
+    if ran.backend.device is not ProbeDevice.CPU or ran.subject.kernel not in _KERNEL_NOTES:
+        return ()
+    return (_KERNEL_NOTES[ran.subject.kernel],)
 
 
 def _probe(session: Session) -> ProbeReading:

@@ -1,7 +1,7 @@
 """Real prefill and decode of a Hugging Face model with its own cache objects, with marks for the recorder."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,11 +27,11 @@ class Server:
     kernel: Kernel
 
 
-def make_server(config: Mapping[str, object], workload: ServeWorkload, *, num_layers: int, kernel: Kernel) -> Server:
+def make_server(config: Mapping[str, object], workload: ServeWorkload, *, layers: Sequence[int], kernel: Kernel) -> Server:
     """Build the model that is served."""
     check_serving(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
-    model = build_model(config, num_layers=num_layers, dtype=workload.weight_dtype, attention=attention)
+    model = build_model(config, layers=layers, dtype=workload.weight_dtype, attention=attention)
     mark("load")
     model.train(mode=False)
     return Server(model=model, workload=workload, kernel=kernel)

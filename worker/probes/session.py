@@ -2,45 +2,24 @@
 
 import gc
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 
 from service.estimator.dtypes import DType
-from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import ServeWorkload, TrainWorkload
+from worker.probes.backend import Session, Subject, Tell
 from worker.probes.build import TORCH_DTYPES
 from worker.probes.extrapolate import Reading
 from worker.probes.host import peak_resident_bytes
-from worker.probes.kernels import Kernel
 from worker.probes.plan import NUM_STEPS, Point
 from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch, mark, recording
 from worker.probes.serving import make_server, serve
 from worker.probes.training import STEP_MARK, make_trainee, train
 
-Tell = Callable[[str], None]
-
 _NO_INSTANT = frozenset({BEFORE_FIRST_MARK, "load", "between", "growing", "done", "end"})
 _SPEED_SIZE = 1024
 _SPEED_ROUNDS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """One point that was run: its bytes, the seconds of its steady steps, and the process's resident set."""
-
-    reading: Reading
-    step_seconds: tuple[float, ...]
-    resident_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What every point of a plan has in common."""
-
-    config: Mapping[str, object]
-    workload: Workload
-    kernel: Kernel
 
 
 def run_point(subject: Subject, point: Point, *, tell: Tell) -> Session:
@@ -76,7 +55,7 @@ def _run(subject: Subject, point: Point, tell: Tell) -> tuple[float, ...]:
 
 
 def _train(subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) -> tuple[float, ...]:
-    trainee = make_trainee(subject.config, workload, num_layers=point.num_layers, kernel=subject.kernel)
+    trainee = make_trainee(subject.config, workload, layers=point.layers, kernel=subject.kernel)
     seconds = train(
         trainee,
         micro_batch_size=point.micro_batch_size,
@@ -88,7 +67,7 @@ def _train(subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) 
 
 
 def _serve(subject: Subject, workload: ServeWorkload, point: Point, tell: Tell) -> tuple[float, ...]:
-    server = make_server(subject.config, workload, num_layers=point.num_layers, kernel=subject.kernel)
+    server = make_server(subject.config, workload, layers=point.layers, kernel=subject.kernel)
     return serve(
         server,
         num_sequences=point.micro_batch_size,

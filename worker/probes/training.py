@@ -18,11 +18,9 @@ from worker.probes.build import TORCH_DTYPES, add_adapters, build_model
 from worker.probes.cuda_choices import cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.optimizers import Stepper, make_stepper
+from worker.probes.plan import NUM_MICRO_BATCHES
 from worker.probes.recorder import mark
 from worker.probes.refusal import Refusal
-
-NUM_MICRO_BATCHES = 2
-"""Micro-batches of one step under accumulation: the second already sees gradients, a third sees nothing new."""
 
 STEP_MARK = "step/"
 """Prefix of the mark that begins a step; what is before the first is the making of model and states."""
@@ -41,11 +39,11 @@ class Trainee:
     kernel: Kernel
 
 
-def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, num_layers: int, kernel: Kernel) -> Trainee:
+def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, layers: Sequence[int], kernel: Kernel) -> Trainee:
     """Build the model, its adapters and its optimizer."""
     check_training(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
-    causal = build_model(config, num_layers=num_layers, dtype=workload.precision.param_dtype, attention=attention)
+    causal = build_model(config, layers=layers, dtype=workload.precision.param_dtype, attention=attention)
     mark("load")
     subject = causal if workload.lora is None else add_adapters(causal, workload.lora)
     if workload.activation_checkpointing is Checkpointing.FULL:
@@ -56,7 +54,7 @@ def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, num_l
             "context_fn": lambda: (nullcontext(), cuda_choices(kernel)),
         }
         causal.activation_checkpointing_enable(recompute)
-    _mark_layers(causal, num_layers)
+    _mark_layers(causal, len(layers))
     _mark_loss(causal)
     trained = [parameter for parameter in subject.parameters() if parameter.requires_grad]
     stepper = make_stepper(

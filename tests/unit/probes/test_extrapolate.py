@@ -20,7 +20,7 @@ def run(num_layers: int, *, saved: int, grads: int, head: int, update: int = 0) 
     }
     live |= {"backward/embedding": 2 * head + num_layers * grads, "optimizer_step": head + num_layers * (grads + update)}
     return Reading(
-        point=Point(num_layers=num_layers, micro_batch_size=1, sequence_length=1),
+        point=Point(layers=tuple(range(num_layers)), micro_batch_size=1, sequence_length=1),
         live=live,
         allocator=live,
         steady_bytes=head + num_layers * update,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from service.estimator.device import Device
+from service.estimator.dtypes import DType
 from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
@@ -34,6 +35,7 @@ from service.jobs.contract import (
     Sample,
     task_of,
 )
+from worker.probes.cpu import CpuBackend
 from worker.probes.measure import measure
 from worker.probes.plan import Host
 from worker.probes.refusal import Refusal
@@ -69,6 +71,15 @@ GPT2: Mapping[str, object] = {
 TRAIN = TrainWorkload(sequence_length=64, micro_batch_size=2, precision=POLICIES["bf16"])
 LORA = replace(TRAIN, method=Method.LORA, lora=Lora(rank=8))
 SERVE = ServeWorkload(num_sequences=2, prompt_tokens=64, output_tokens=8)
+
+
+class SlowCpu(CpuBackend):
+    """This processor, slowed down in what it says of itself."""
+
+    def host(self, dtype: DType) -> Host:
+        """Return a host with time for a few tokens."""
+        del dtype
+        return Host(available_bytes=2**40, flops_per_second=5e6)
 
 
 def request(workload: Workload = TRAIN, config: Mapping[str, object] | None = LLAMA, **changes: object) -> ProbeRequest:
@@ -149,9 +160,7 @@ def test_slices_answer_for_the_deep_model() -> None:
 
 def test_a_slow_host_still_answers_for_the_asked_tokens() -> None:
     """Where only a few tokens can be run, the answer is the analytic one shifted by what was measured, and says so."""
-    slow = Host(available_bytes=2**40, flops_per_second=5e6)
-
-    result = measure(request(), lambda _line: None, limits=lambda _dtype: slow)
+    result = measure(request(), lambda _line: None, backend=SlowCpu())
 
     ran = {probe.micro_batch_size * probe.sequence_length for probe in result.probes}
     assert result.extrapolated
@@ -217,8 +226,6 @@ def test_dropout_in_the_math_kernel_does_not_transfer() -> None:
 @pytest.mark.parametrize(
     ("asked", "kind", "words"),
     [
-        (request(device=ProbeDevice.CUDA), FailureKind.NOT_AVAILABLE_YET, "cuda"),
-        (request(device=ProbeDevice.TRACE), FailureKind.NOT_AVAILABLE_YET, "trace"),
         (request(config=None), FailureKind.INVALID_REQUEST, "config.json"),
         (request(config={"model_type": "nonesuch"}), FailureKind.INVALID_REQUEST, "nonesuch"),
         (request(layout=Layout(data_parallel=2)), FailureKind.UNSUPPORTED, "one rank"),

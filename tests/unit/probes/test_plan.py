@@ -13,7 +13,7 @@ from service.jobs.contract import FailureKind
 from worker.probes.plan import MIN_SEQUENCE, Host, Plan, Point, Question, make_plan
 from worker.probes.refusal import Refusal
 
-BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18)
+BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=3e9, scratch_factor=1.25)
 BYTES_PER_TOKEN = 10**6
 LORA = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
 
@@ -89,7 +89,7 @@ def test_full_depth_runs_the_whole_model() -> None:
 
 def test_a_small_host_gets_shallower_slices() -> None:
     """Where three layers do not fit, one and two do."""
-    plan = plan_of(question(), replace(BIG_HOST, available_bytes=5 * GIB))
+    plan = plan_of(question(), replace(BIG_HOST, available_bytes=4 * GIB))
 
     assert [point.num_layers for point in plan.points] == [1, 2]
 
@@ -99,7 +99,7 @@ def test_adapters_need_two_layers_at_least() -> None:
     asked = replace(question(), workload=LORA)
 
     with pytest.raises(Refusal) as refused:
-        plan_of(asked, replace(BIG_HOST, available_bytes=4 * GIB))
+        plan_of(asked, replace(BIG_HOST, available_bytes=3 * GIB))
 
     assert refused.value.kind is FailureKind.DOES_NOT_FIT_HOST
 
@@ -154,5 +154,5 @@ def test_serving_keeps_prompt_and_output() -> None:
 
     plan = plan_of(replace(question(), workload=workload))
 
-    assert plan.asked == Point(num_layers=16, micro_batch_size=3, sequence_length=100, output_tokens=20)
+    assert plan.asked == Point(layers=tuple(range(16)), micro_batch_size=3, sequence_length=100, output_tokens=20)
     assert plan.asked.num_tokens == 360

@@ -1,0 +1,27 @@
+"""Each device has its backend, loaded when it is asked for."""
+
+import pytest
+
+from service.jobs.contract import FailureKind, ProbeDevice
+from worker.probes import backend
+from worker.probes.backend import backend_for
+from worker.probes.refusal import Refusal
+
+
+def test_the_cpu_has_a_backend() -> None:
+    """A backend knows which device it is and what its numbers depend on."""
+    found = backend_for(ProbeDevice.CPU)
+
+    assert found.device is ProbeDevice.CPU
+    assert {"cpu", "threads", "allocator"} <= found.environment().keys()
+
+
+@pytest.mark.parametrize("module", ["worker.probes.nonesuch", "worker.probes.nonesuch.backend"])
+def test_a_device_without_backend_is_refused_by_name(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal says which devices there are."""
+    monkeypatch.setitem(backend._BACKENDS, ProbeDevice.CUDA, (module, "CudaBackend"))  # noqa: SLF001 - the table is the seam
+
+    with pytest.raises(Refusal, match=r"device cuda yet; it measures on .*cpu") as refused:
+        backend_for(ProbeDevice.CUDA)
+
+    assert refused.value.kind is FailureKind.NOT_AVAILABLE_YET
