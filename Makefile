@@ -24,7 +24,7 @@ run: $(STAMP) ## start everything embedded on http://127.0.0.1:8000
 
 test: $(STAMP) ## run every check and every test: what CI runs
 	$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 check: lint types imports ## ruff, mypy --strict, import contracts
 
