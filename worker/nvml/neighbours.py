@@ -1,0 +1,69 @@
+"""Which process on a GPU is this one, and who else is there. Pure.
+
+The driver knows nothing of PID namespaces: in a container it may list this process under its number outside, or not at all
+(NVIDIA/nvidia-docker#1483).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from worker.nvml.readers import MemoryReading
+
+Processes = Mapping[int, int | None]
+
+
+def own_pid(before: Processes | None, after: Processes | None, pid: int) -> int | None:
+    """Return the number that NVML lists this process under, from what it listed before and after CUDA was initialised.
+
+    None when it lists no such process, or several that could be it.
+    """
+    if after is None:
+        return None
+    if pid in after:
+        return pid
+    appeared = set(after) - set(before or {})
+    return next(iter(appeared)) if len(appeared) == 1 else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Neighbours:
+    """Other processes on the GPU, each with the lowest and highest bytes seen; None where NVML does not tell its bytes."""
+
+    own: int | None
+    seen: dict[int, tuple[int, int] | None] = field(default_factory=dict)
+    has_changed: bool = False
+    _present: frozenset[int] | None = None
+
+    def look(self, reading: MemoryReading) -> None:
+        """Take note of who is there now; one who comes, goes, grows or shrinks changes what the GPU has left."""
+        if reading.processes is None:
+            return
+        others = {pid: num_bytes for pid, num_bytes in reading.processes.items() if pid != self.own}
+        present = frozenset(others)
+        self.has_changed = self.has_changed or (self._present is not None and present != self._present)
+        self._present = present
+        for pid, num_bytes in others.items():
+            self._look_at(pid, num_bytes)
+
+    def describe(self) -> str | None:
+        """Say who is there, None when this process is alone."""
+        if not self.seen:
+            return None
+        who = ", ".join(f"process {pid}{_with_bytes(bytes_seen)}" for pid, bytes_seen in sorted(self.seen.items()))
+        change = ", and this changed while it was measured" if self.has_changed else ""
+        return f"others use this GPU: {who}{change}"
+
+    def _look_at(self, pid: int, num_bytes: int | None) -> None:
+        known = self.seen.get(pid)
+        if num_bytes is None:
+            self.seen.setdefault(pid, None)
+        elif known is None:
+            self.seen[pid] = (num_bytes, num_bytes)
+        else:
+            low, high = min(known[0], num_bytes), max(known[1], num_bytes)
+            self.has_changed = self.has_changed or (low, high) != known
+            self.seen[pid] = (low, high)
+
+
+def _with_bytes(bytes_seen: tuple[int, int] | None) -> str:
+    return "" if bytes_seen is None else f" with {bytes_seen[1]} bytes"
