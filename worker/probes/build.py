@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
+from torch._subclasses.fake_tensor import is_fake
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, initialization
 
 from service.estimator.dtypes import DType
@@ -77,6 +78,8 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
 @torch.no_grad()
 def _fill(model: nn.Module) -> None:
     """Fill the weights from one random pattern: drawing a billion numbers would take longer than the probe."""
+    if any(is_fake(parameter) for parameter in model.parameters()):
+        return  # fake weights have no values
     generator = torch.Generator().manual_seed(0)
     pattern = torch.empty(_PATTERN_ELEMENTS).normal_(std=_INITIAL_STD, generator=generator)
     for parameter in model.parameters():

@@ -4,7 +4,7 @@ Three things differ: the attention kernel, the mask that dropout keeps, and the 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -45,6 +45,7 @@ _FP32_UNDER_CUDA_AUTOCAST: frozenset[Callable[..., object]] = frozenset(
 """Operators of CUDA autocast's fp32 list that CPU autocast leaves in 16 bit (torch 2.13, aten/autocast_mode.h)."""
 
 _HALF = (torch.bfloat16, torch.float16)
+Choices = Callable[[Kernel], AbstractContextManager[None]]
 
 
 class _CudaChoices(TorchFunctionMode):

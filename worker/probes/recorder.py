@@ -4,8 +4,9 @@ The profiler's memory events are used and no dispatch mode: under a dispatch mod
 of a twice-used tensor in place, so the run that is measured would not be the run that happens.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,8 @@ MARK = "headroom::"
 """Prefix of the events that divide a recording into stretches."""
 
 BEFORE_FIRST_MARK = "start"
+Listener = Callable[[str], None]
+_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
 class RecordingError(RuntimeError):
@@ -80,8 +83,20 @@ def recording() -> Iterator[Recording]:
 
 def mark(name: str) -> None:
     """End a stretch of the recording and begin the one called ``name``."""
+    for listener in _LISTENERS.get():
+        listener(name)
     with record_function(MARK + name):
         pass
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tell ``listener`` of every mark inside: other recorders than this one divide their recordings alike."""
+    token = _LISTENERS.set((*_LISTENERS.get(), listener))
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
 
 
 def _kernels() -> frozenset[str]:

@@ -10,7 +10,7 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache
 from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
 from service.jobs.contract import FailureKind
 from worker.probes.build import build_model
-from worker.probes.cuda_choices import cuda_choices
+from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.recorder import mark
 from worker.probes.refusal import Refusal
@@ -25,16 +25,24 @@ class Server:
     model: PreTrainedModel
     workload: ServeWorkload
     kernel: Kernel
+    choices: Choices = cuda_choices
 
 
-def make_server(config: Mapping[str, object], workload: ServeWorkload, *, layers: Sequence[int], kernel: Kernel) -> Server:
-    """Build the model that is served."""
+def make_server(
+    config: Mapping[str, object],
+    workload: ServeWorkload,
+    *,
+    layers: Sequence[int],
+    kernel: Kernel,
+    choices: Choices = cuda_choices,
+) -> Server:
+    """Build the model that is served; ``choices`` holds every pass to a kernel."""
     check_serving(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
     model = build_model(config, layers=layers, dtype=workload.weight_dtype, attention=attention)
     mark("load")
     model.train(mode=False)
-    return Server(model=model, workload=workload, kernel=kernel)
+    return Server(model=model, workload=workload, kernel=kernel, choices=choices)
 
 
 @torch.inference_mode()
@@ -63,7 +71,7 @@ def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_toke
 
 
 def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticCache) -> None:
-    with cuda_choices(server.kernel):
+    with server.choices(server.kernel):
         server.model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
 
 

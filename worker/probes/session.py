@@ -30,7 +30,7 @@ def run_point(subject: Subject, point: Point, *, tell: Tell) -> Session:
         mark("end")
     tell("reading the allocations")
     return Session(
-        reading=_reading(point, recorded.stretches()),
+        reading=reading_of(point, recorded.stretches()),
         step_seconds=seconds,
         resident_bytes=peak_resident_bytes(),
     )
@@ -77,26 +77,28 @@ def _serve(subject: Subject, workload: ServeWorkload, point: Point, tell: Tell) 
     )
 
 
-def _reading(point: Point, stretches: tuple[Stretch, ...]) -> Reading:
-    steady = _steady(stretches)
+def reading_of(point: Point, stretches: tuple[Stretch, ...]) -> Reading:
+    """Return the bytes of the steady step, stretch by stretch, and what lies around it."""
+    steady = steady_stretches(stretches)
     return Reading(
         point=point,
-        live=_highest(steady, lambda stretch: stretch.live_peak),
-        allocator=_highest(steady, lambda stretch: stretch.allocator_peak),
+        live=highest(steady, lambda stretch: stretch.live_peak),
+        allocator=highest(steady, lambda stretch: stretch.allocator_peak),
         steady_bytes=next(stretch.start for stretch in reversed(stretches) if stretch.name == "done"),
         load_bytes=next(stretch.start for stretch in stretches if stretch.name == "load"),
     )
 
 
-def _steady(stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
+def steady_stretches(stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
     """Return the stretches of the last step, or all where there are no steps."""
     begins = [index for index, stretch in enumerate(stretches) if stretch.name.startswith(STEP_MARK)]
     last = begins[-1] + 1 if begins else 0
     return tuple(stretch for stretch in stretches[last:] if stretch.name not in _NO_INSTANT)
 
 
-def _highest(stretches: tuple[Stretch, ...], value: Callable[[Stretch], int]) -> dict[str, int]:
-    highest: dict[str, int] = {}
+def highest(stretches: tuple[Stretch, ...], value: Callable[[Stretch], int]) -> dict[str, int]:
+    """Return the highest value among the stretches of each name."""
+    most: dict[str, int] = {}
     for stretch in stretches:
-        highest[stretch.name] = max(highest.get(stretch.name, 0), value(stretch))
-    return highest
+        most[stretch.name] = max(most.get(stretch.name, 0), value(stretch))
+    return most

@@ -15,7 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from service.estimator.workload import Checkpointing, Loss, TrainWorkload
 from service.jobs.contract import FailureKind
 from worker.probes.build import TORCH_DTYPES, add_adapters, build_model
-from worker.probes.cuda_choices import cuda_choices
+from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.optimizers import Stepper, make_stepper
 from worker.probes.plan import NUM_MICRO_BATCHES
@@ -37,10 +37,18 @@ class Trainee:
     stepper: Stepper
     workload: TrainWorkload
     kernel: Kernel
+    choices: Choices = cuda_choices
 
 
-def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, layers: Sequence[int], kernel: Kernel) -> Trainee:
-    """Build the model, its adapters and its optimizer."""
+def make_trainee(
+    config: Mapping[str, object],
+    workload: TrainWorkload,
+    *,
+    layers: Sequence[int],
+    kernel: Kernel,
+    choices: Choices = cuda_choices,
+) -> Trainee:
+    """Build the model, its adapters and its optimizer; ``choices`` holds every forward pass to a kernel."""
     check_training(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
     causal = build_model(config, layers=layers, dtype=workload.precision.param_dtype, attention=attention)
@@ -51,7 +59,7 @@ def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, layer
         recompute = {
             "use_reentrant": False,
             "preserve_rng_state": False,
-            "context_fn": lambda: (nullcontext(), cuda_choices(kernel)),
+            "context_fn": lambda: (nullcontext(), choices(kernel)),
         }
         causal.activation_checkpointing_enable(recompute)
     _mark_layers(causal, len(layers))
@@ -63,7 +71,7 @@ def make_trainee(config: Mapping[str, object], workload: TrainWorkload, *, layer
         optimizer=workload.optimizer,
         clip=workload.gradient_clipping,
     )
-    return Trainee(subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel)
+    return Trainee(subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel, choices=choices)
 
 
 def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_steps: int, tell: Tell) -> tuple[float, ...]:
@@ -93,11 +101,12 @@ def _one_step(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None,
 
 def _micro_batch(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None) -> None:
     mark("forward/embedding")
-    with cuda_choices(trainee.kernel), _autocast(trainee.workload):
+    with trainee.choices(trainee.kernel), _autocast(trainee.workload):
         outputs = trainee.subject(input_ids=tokens, attention_mask=mask, labels=tokens, use_cache=False)
     loss = outputs.loss
     if not trainee.workload.keeps_logits:
         del outputs
+    mark("loss/gradient")
     loss.backward()
 
 
