@@ -1,6 +1,6 @@
 """A real Hugging Face model with random weights, made from a config.json and cut to its first layers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -21,19 +21,22 @@ _PATTERN_ELEMENTS = 2**20
 _INITIAL_STD = 0.02
 
 
-def build_model(config: Mapping[str, object], *, layers: Sequence[int], dtype: DType, attention: str) -> PreTrainedModel:
-    """Return the model on the CPU in training mode; ``attention`` is transformers' word: ``eager`` or ``sdpa``."""
+def build_model(
+    config: Mapping[str, object], *, layers: Sequence[int], dtype: DType, attention: str, device: str = "cpu"
+) -> PreTrainedModel:
+    """Return the model on ``device`` in training mode; ``attention`` is transformers' word: ``eager`` or ``sdpa``."""
     cut = cut_config(config, layers)
     hf_config = AutoConfig.for_model(str(cut.pop("model_type")), **cut)
     hf_config.use_cache = False
-    with initialization.no_init_weights():
+    # Made where it is to be: through the host's memory a large model would take minutes.
+    with initialization.no_init_weights(), torch.device(device):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]  # transformers' factories are untyped
             hf_config,
             dtype=_torch_dtype(dtype),
             attn_implementation=attention,
         )
     model.tie_weights()
-    _fill(model)
+    fill(model.parameters())
     model.train()
     return model
 
@@ -76,14 +79,19 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
 
 
 @torch.no_grad()
-def _fill(model: nn.Module) -> None:
-    """Fill the weights from one random pattern: drawing a billion numbers would take longer than the probe."""
-    if any(is_fake(parameter) for parameter in model.parameters()):
-        return  # fake weights have no values
+def fill(weights: Iterable[torch.Tensor]) -> None:
+    """Fill the weights from one random pattern: drawing a billion numbers would take longer than the probe.
+
+    Fake weights, and those on meta, have no values.
+    """
+    real = [weight for weight in weights if not is_fake(weight) and not weight.is_meta]
+    if not real:
+        return
     generator = torch.Generator().manual_seed(0)
-    pattern = torch.empty(_PATTERN_ELEMENTS).normal_(std=_INITIAL_STD, generator=generator)
-    for parameter in model.parameters():
-        flat = parameter.data.view(-1)
+    drawn = torch.empty(_PATTERN_ELEMENTS).normal_(std=_INITIAL_STD, generator=generator)
+    pattern = drawn.to(next(model.parameters()).device)
+    for weight in real:
+        flat = weight.data.view(-1)
         for start in range(0, flat.numel(), _PATTERN_ELEMENTS):
             piece = flat[start : start + _PATTERN_ELEMENTS]
             piece.copy_(pattern[: piece.numel()])

@@ -6,7 +6,6 @@ of a twice-used tensor in place, so the run that is measured would not be the ru
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,8 @@ MARK = "headroom::"
 
 BEFORE_FIRST_MARK = "start"
 Listener = Callable[[str], None]
-_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+_listeners: list[Listener] = []
+"""Of the process, not of a context: autograd runs backward in threads of its own on a GPU, and its marks count too."""
 
 
 class RecordingError(RuntimeError):
@@ -83,7 +83,7 @@ def recording() -> Iterator[Recording]:
 
 def mark(name: str) -> None:
     """End a stretch of the recording and begin the one called ``name``."""
-    for listener in _LISTENERS.get():
+    for listener in _listeners:
         listener(name)
     with record_function(MARK + name):
         pass
@@ -92,11 +92,11 @@ def mark(name: str) -> None:
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Tell ``listener`` of every mark inside: other recorders than this one divide their recordings alike."""
-    token = _LISTENERS.set((*_LISTENERS.get(), listener))
+    _listeners.append(listener)
     try:
         yield
     finally:
-        _LISTENERS.reset(token)
+        _listeners.remove(listener)
 
 
 def _kernels() -> frozenset[str]:

@@ -35,11 +35,13 @@ def make_server(
     layers: Sequence[int],
     kernel: Kernel,
     choices: Choices = cuda_choices,
+    device: str = "cpu",
 ) -> Server:
     """Build the model that is served; ``choices`` holds every pass to a kernel."""
     check_serving(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
-    model = build_model(config, layers=layers, dtype=workload.weight_dtype, attention=attention)
+    dtype = workload.weight_dtype
+    model = build_model(config, layers=layers, dtype=dtype, attention=attention, device=device)
     mark("load")
     model.train(mode=False)
     return Server(model=model, workload=workload, kernel=kernel, choices=choices)
@@ -84,7 +86,8 @@ def _make_cache(server: Server, max_tokens: int) -> DynamicCache | StaticCache:
 
 def _tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor:
     vocab_size = server.model.config.get_text_config().vocab_size
-    return torch.randint(0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0))
+    drawn = torch.randint(0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0))
+    return drawn.to(server.model.device)
 
 
 def check_serving(workload: ServeWorkload) -> None:

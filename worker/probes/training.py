@@ -47,11 +47,13 @@ def make_trainee(
     layers: Sequence[int],
     kernel: Kernel,
     choices: Choices = cuda_choices,
+    device: str = "cpu",
 ) -> Trainee:
     """Build the model, its adapters and its optimizer; ``choices`` holds every forward pass to a kernel."""
     check_training(workload)
     attention = "eager" if kernel is Kernel.EAGER else "sdpa"
-    causal = build_model(config, layers=layers, dtype=workload.precision.param_dtype, attention=attention)
+    dtype = workload.precision.param_dtype
+    causal = build_model(config, layers=layers, dtype=dtype, attention=attention, device=device)
     mark("load")
     subject = causal if workload.lora is None else add_adapters(causal, workload.lora)
     if workload.activation_checkpointing is Checkpointing.FULL:
@@ -77,7 +79,8 @@ def make_trainee(
 def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_steps: int, tell: Tell) -> tuple[float, ...]:
     """Run ``num_steps`` optimizer steps, each under a mark of its own, and return the seconds of each."""
     vocab_size = trainee.causal.config.get_text_config().vocab_size
-    tokens = torch.randint(0, vocab_size, (micro_batch_size, sequence_length), generator=torch.Generator().manual_seed(0))
+    drawn = torch.randint(0, vocab_size, (micro_batch_size, sequence_length), generator=torch.Generator().manual_seed(0))
+    tokens = drawn.to(trainee.causal.device)
     mask = _padding(tokens) if trainee.workload.padding_mask else None
     seconds = []
     for step in range(num_steps):
@@ -101,7 +104,7 @@ def _one_step(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None,
 
 def _micro_batch(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None) -> None:
     mark("forward/embedding")
-    with trainee.choices(trainee.kernel), _autocast(trainee.workload):
+    with trainee.choices(trainee.kernel), _autocast(trainee):
         outputs = trainee.subject(input_ids=tokens, attention_mask=mask, labels=tokens, use_cache=False)
     loss = outputs.loss
     if not trainee.workload.keeps_logits:
@@ -110,11 +113,11 @@ def _micro_batch(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | No
     loss.backward()
 
 
-def _autocast(workload: TrainWorkload) -> AbstractContextManager[object]:
-    precision = workload.precision
+def _autocast(trainee: Trainee) -> AbstractContextManager[object]:
+    precision = trainee.workload.precision
     if not precision.autocast:
         return nullcontext()
-    return torch.autocast("cpu", dtype=TORCH_DTYPES[precision.compute_dtype])
+    return torch.autocast(trainee.causal.device.type, dtype=TORCH_DTYPES[precision.compute_dtype])
 
 
 def _padding(tokens: torch.Tensor) -> torch.Tensor:
