@@ -1,9 +1,8 @@
 """The front door: how many bytes a workload needs on each GPU, and why."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib import import_module
-from operator import attrgetter
 from typing import TypeVar
 
 from service.estimator.adapters.methods import as_adapters
@@ -22,7 +21,7 @@ from service.estimator.support.effects import remarks
 from service.estimator.support.training import check_shape, check_training
 from service.estimator.timeline import peak_on, timeline_on
 from service.estimator.train_answer import explain_training, outline_training
-from service.estimator.training_pass import shape_of, training_pass
+from service.estimator.training_pass import fixed_words, shape_of, training_pass
 from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 
 V = TypeVar("V")
@@ -30,9 +29,6 @@ V = TypeVar("V")
 MAX_PLANS = 256
 _ENGINES = frozenset(Engine) - {Engine.TRANSFORMERS}
 _FRAMEWORKS = frozenset({Framework.MEGATRON, Framework.TORCHTITAN})
-_SHAPE = frozenset({"micro_batch_size", "sequence_length"})
-_fixed = attrgetter(*(item.name for item in fields(TrainWorkload) if item.name not in _SHAPE))
-"""Everything that a training workload says beside its batch and its sequence."""
 
 
 class PlanCache:
@@ -58,7 +54,7 @@ class PlanCache:
 
     def footing(self, model: Architecture, workload: TrainWorkload, layout: Layout) -> Footing:
         """Return what a training step stands on, checked and made once for every batch and sequence; raises what checks do."""
-        key = (model.spec, model.quantization, _fixed(workload), layout)
+        key = (model.spec, model.quantization, fixed_words(workload), layout)
         known = self._footings.get(key)
         if known is not None:
             check_shape(model, workload)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from service.estimator.architecture import Architecture
 from service.estimator.footing import Footing, footing_of
@@ -18,6 +19,9 @@ from service.estimator.units import ceil_div
 from service.estimator.workload import TrainWorkload
 
 Recorder = Callable[[Architecture, TrainingPass], Highs]
+
+Height = tuple[str, int, int]
+"""A moment's name, its allocated bytes, and the gradients among them."""
 
 _INSTANTS = {
     "forward": (Section.FORWARD,),
@@ -107,6 +111,18 @@ def peak_on(footing: Footing, workload: TrainWorkload, highs: Highs) -> Peak:
         name, highest = "optimizer_step", footing.step_bytes
     host_bytes = footing.host_bytes + activations_on_host(footing.model, workload)
     return Peak(name=name, allocated_bytes=highest, steady_bytes=footing.steady_bytes, host_bytes=host_bytes)
+
+
+def heights_on(footing: Footing, workload: TrainWorkload, highs: Highs) -> tuple[Height, ...]:
+    """Return the moments of the timeline without what they are made of."""
+    values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
+    standing = footing.resident["gradients"]
+    heights = [("load", footing.loaded_bytes, 0)]
+    for name, members in _INSTANTS.items():
+        found = [_highest(footing, section, highs[section], values) for section in members]
+        bytes_, point = max(found, key=itemgetter(0))
+        heights.append((name, bytes_, standing + (0 if point is None else _gradients(footing, point))))
+    return (*heights, ("optimizer_step", footing.step_bytes, footing.step["gradients"]))
 
 
 def _highest(footing: Footing, section: Section, points: tuple[Point, ...], values: Size) -> tuple[int, Point | None]:

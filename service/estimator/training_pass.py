@@ -1,5 +1,7 @@
 """The part of a question that decides which tensors a micro batch makes: the key of a recording."""
 
+from dataclasses import fields
+from operator import attrgetter
 from typing import NamedTuple
 
 from service.estimator.adapters.base import base_of
@@ -16,6 +18,10 @@ from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_length
 from service.estimator.tape.fused_losses import liger_chunk_tokens
 from service.estimator.workload import Attention, Loss, Method, OffloadTarget, TrainWorkload
+
+_SHAPE = frozenset({"micro_batch_size", "sequence_length"})
+fixed_words = attrgetter(*(item.name for item in fields(TrainWorkload) if item.name not in _SHAPE))
+"""Everything that a training workload says beside its batch and its sequence."""
 
 
 class Shape(NamedTuple):

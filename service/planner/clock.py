@@ -8,6 +8,8 @@ from itertools import count
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate, Interval, Throughput
+from service.estimator.speed.throughput import step_clock, untimed
+from service.estimator.speed.training import StepClock
 from service.estimator.workload import Checkpointing, Offload, ServeWorkload, TrainWorkload, Workload
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.pace import seconds_per_token
@@ -34,7 +36,9 @@ _ENDLESS = 2**40
 """Micro batches that make what happens once a step count for nothing."""
 
 
-_Timed = tuple[float, tuple[int, ...], int, Slot, Batch | None]
+_Chain = tuple[Batch, ...]
+"""Batches of a slot, none of which takes less time per token than the one before."""
+_Timed = tuple[float, tuple[int, ...], int, Slot, _Chain]
 
 
 class Clock:
@@ -48,6 +52,10 @@ class Clock:
         self.is_limited = any(getattr(limits, name) is not None for name in TIMES)
         self._seconds: dict[tuple[Slot, Batch], float] = {}
         self._at_best: dict[int, TrainWorkload] = {}
+        workload, device = space.question.workload, subject.device
+        self._steps: StepClock | None = None
+        if isinstance(workload, TrainWorkload) and untimed(subject.architecture, device) is None:
+            self._steps = step_clock(subject.architecture, workload, device, subject.works)
 
     def throughput(self, workload: Workload, layout: Layout) -> Throughput | None:
         """Return the time of a configuration; None where nobody told the GPU's rates."""
@@ -70,15 +78,26 @@ class Clock:
         """
         order = count()
         roomy = [(slot, found) for slot in slots if (found := batches(slot))]
-        heap: list[_Timed] = [(self._floor(slot, found), (), next(order), slot, None) for slot, found in roomy]
+        heap: list[_Timed] = [(self._floor(slot, found), (), next(order), slot, ()) for slot, found in roomy]
         heapify(heap)
         while heap:
-            seconds, _, _, slot, batch = heappop(heap)
-            if batch is not None:
-                yield seconds, slot, batch
-            elif able(slot):
-                for each in batches(slot):
-                    heappush(heap, (self.seconds_per_token(slot, each), _complexity(slot, each), next(order), slot, each))
+            seconds, _, _, slot, chain = heappop(heap)
+            if chain:
+                yield seconds, slot, chain[0]
+                following = [chain[1:]] if len(chain) > 1 else []
+            else:
+                following = self._chains(batches(slot)) if able(slot) else []
+            for each in following:
+                heappush(heap, (self.seconds_per_token(slot, each[0]), _complexity(slot, each[0]), next(order), slot, each))
+
+    def _chains(self, batches: Sequence[Batch]) -> list[_Chain]:
+        """Return batches of one recomputation and accumulation, the largest first: what each pass takes at least is shared."""
+        if self._steps is None:
+            return [(batch,) for batch in batches]
+        alike: dict[tuple[int, int], list[Batch]] = {}
+        for batch in batches:
+            alike.setdefault((batch.recomputed, batch.steps), []).append(batch)
+        return [tuple(sorted(some, key=lambda batch: -batch.micro_batch_size)) for some in alike.values()]
 
     def least_seconds(self, num_gpus: int) -> float:
         """Return a bound of the time per token on so many GPUs: one GPU's arithmetic without steps, spread without loss."""
@@ -93,8 +112,7 @@ class Clock:
             selective_every=None,
             offload=Offload(),
         )
-        throughput = self.throughput(alone, Layout(gpus_per_node=self._space.asked.gpus_per_node))
-        return 0.0 if throughput is None else 1 / throughput.tokens_per_second / num_gpus
+        return (self._stepped(alone, Layout(gpus_per_node=self._space.asked.gpus_per_node)) or 0.0) / num_gpus
 
     def is_in_time(self, workload: Workload, throughput: Throughput | None) -> bool:
         """Whether a time keeps the limits; where there are limits, an unknown time does not."""
@@ -123,20 +141,24 @@ class Clock:
                 activation_checkpointing=Checkpointing.NONE,
                 selective_every=None,
             )
-        throughput = self.throughput(at_best, slot.layout)
-        return 0.0 if throughput is None else 1 / throughput.tokens_per_second
+        return self._stepped(at_best, slot.layout) or 0.0
+
+    def _stepped(self, workload: TrainWorkload, layout: Layout) -> float | None:
+        """Return the seconds of one token of the whole job; None where nobody told the GPU's rates."""
+        seconds = None if self._steps is None else self._steps.seconds(workload, layout)
+        tokens = workload.micro_batch_size * workload.gradient_accumulation_steps * layout.data_parallel
+        return None if seconds is None else seconds / (tokens * workload.sequence_length)
 
     def _timed(self, slot: Slot, batch: Batch) -> float:
         workload, layout = self._space.config(slot, batch)
+        if isinstance(workload, TrainWorkload):
+            found = self._stepped(workload, layout)
+            return seconds_per_token(self._subject, workload, layout) / layout.num_gpus if found is None else found
         try:
             throughput = self.throughput(workload, layout)
         except EstimatorError:
             return float("inf")
-        if isinstance(workload, ServeWorkload):
-            return 0.0 if throughput is None else throughput.step_time_s
-        if throughput is None:
-            return seconds_per_token(self._subject, workload, layout) / layout.num_gpus
-        return 1 / throughput.tokens_per_second
+        return 0.0 if throughput is None else throughput.step_time_s
 
 
 def too_slow(limits: Limits, fastest: tuple[Workload, Throughput | None] | None) -> str | None:

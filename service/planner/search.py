@@ -78,9 +78,7 @@ class Search:
     def best(self, num_gpus: int, *, faster_than: float | None = None) -> Iterator[Candidate]:
         """Yield what is enough on so many GPUs as it is shown, the fastest first; each way and recomputation once."""
         seen: set[object] = set()
-        # Where most layouts are too slow their times are asked first, where most do not fit their bytes.
-        able = self._can_fit if faster_than is None else self._is_open
-        for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), self.roomy, able=able):
+        for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), self.roomy, able=self._is_open):
             if faster_than is not None and seconds >= faster_than:
                 return
             kind = (slot.way.name, slot.layout.zero_stage, slot.offload, slot.quantization, batch.recomputed)
@@ -148,12 +146,6 @@ class Search:
         return any(
             (not limited or self._in_time(slot, batch)) and self._fits(slot, batch) for batch in self.space.batches(slot)
         )
-
-    def _can_fit(self, slot: Slot) -> bool:
-        """Whether the batches that need least fit: nothing else can, where they do not."""
-        batches = self.space.batches(slot)
-        least = [batch for batch in batches if not any(batch is not other and batch.dominates(other) for other in batches)]
-        return any(self._fits(slot, batch) for batch in least)
 
     def _is_open(self, slot: Slot) -> bool:
         """Whether nothing is known yet that rules a slot out."""

@@ -6,7 +6,7 @@ from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate, Throughput
 from service.estimator.speed.serving import serving_throughput
-from service.estimator.speed.training import training_throughput
+from service.estimator.speed.training import StepClock, training_throughput
 from service.estimator.speed.work import ForwardWork, forward_work
 from service.estimator.states import trained_parameters
 from service.estimator.workload import Attention, Lora, ServeWorkload, TrainWorkload, Workload
@@ -61,20 +61,29 @@ def throughput_of(
     """Return how long a step takes; None where ``untimed`` says why."""
     if untimed(model, device) is not None:
         return None
-    kernel = workload.attention if workload.attention in {Attention.EAGER, Attention.MATH} else Attention.FLASH
     match workload:
-        case TrainWorkload(precision=precision):
-            autocast = precision.compute_dtype if precision.autocast else None
-            dtype = precision.param_dtype if precision.autocast else precision.compute_dtype
-            work = works.of(model, dtype, autocast, kernel, workload.lora, length=workload.sequence_length)
-            trained = trained_parameters(model, workload)
+        case TrainWorkload():
             states = _bytes_of(estimate, "optimizer_states", "master_weights")
-            return training_throughput(model, workload, layout, device, trained, work, state_bytes=states or None)
+            clock = step_clock(model, workload, device, works)
+            return training_throughput(clock, workload, layout, state_bytes=states or None)
         case ServeWorkload(weight_dtype=dtype):
-            work = works.of(model, dtype, None, kernel, length=workload.prompt_tokens)
+            work = works.of(model, dtype, None, _kernel(workload), length=workload.prompt_tokens)
             weights = _bytes_of(estimate, "weights")
             cache = estimate.serving.kv_cache_bytes if estimate.serving is not None else 0
             return serving_throughput(model, workload, layout, device, work, weight_bytes=weights, cache_bytes=cache)
+
+
+def step_clock(model: Architecture, workload: TrainWorkload, device: Device, works: WorkCache) -> StepClock:
+    """Return the clock of a workload's steps, whatever their batch, recomputation and layout."""
+    precision = workload.precision
+    autocast = precision.compute_dtype if precision.autocast else None
+    dtype = precision.param_dtype if precision.autocast else precision.compute_dtype
+    work = works.of(model, dtype, autocast, _kernel(workload), workload.lora, length=workload.sequence_length)
+    return StepClock(model=model, device=device, trained=trained_parameters(model, workload), work=work)
+
+
+def _kernel(workload: Workload) -> Attention:
+    return workload.attention if workload.attention in {Attention.EAGER, Attention.MATH} else Attention.FLASH
 
 
 def _bytes_of(estimate: Estimate, *names: str) -> int:

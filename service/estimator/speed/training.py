@@ -1,5 +1,7 @@
 """How long one optimizer step takes: products, attention and memory traffic at measured rates, and what communication adds."""
 
+from dataclasses import dataclass, field
+
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.dtypes import DType
@@ -27,31 +29,64 @@ UNPACKED_BYTES = 4.5
 SECONDS_PER_HOUR = 3600
 
 
-def training_throughput(  # noqa: PLR0913 - a step's time rests on all that describes it
-    model: Architecture,
-    workload: TrainWorkload,
-    layout: Layout,
-    device: Device,
-    trained: TrainedParameters,
-    work: ForwardWork,
-    *,
-    state_bytes: int | None = None,
-) -> Throughput | None:
-    """Return the time of one optimizer step and what follows from it; None for a GPU whose rates nobody told.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepClock:
+    """Times of steps of one model on one GPU that differ in layout, batch and recomputation alone: the rest is shared."""
 
-    ``state_bytes`` are those of one rank's optimizer states and master copies; None is what the precision policy says.
-    """
-    machine = Machine.of(device, layout, workload.precision.compute_dtype)
-    if machine is None:
+    model: Architecture
+    device: Device
+    trained: TrainedParameters
+    work: ForwardWork
+    _machines: dict[object, Machine | None] = field(default_factory=dict)
+    _passes: dict[object, Passes] = field(default_factory=dict)
+
+    def machine(self, workload: TrainWorkload, layout: Layout) -> Machine | None:
+        """Return one GPU of a layout; None for one whose rates nobody told."""
+        key = (layout.gpus_per_node, layout.network_bytes_per_second)
+        if key not in self._machines:
+            self._machines[key] = Machine.of(self.device, layout, workload.precision.compute_dtype)
+        return self._machines[key]
+
+    def seconds(self, workload: TrainWorkload, layout: Layout, *, state_bytes: int | None = None) -> float | None:
+        """Return the time of one optimizer step; None for a GPU whose rates nobody told.
+
+        ``state_bytes`` are those of one rank's optimizer states and master copies; None is what the precision policy says.
+        """
+        machine = self.machine(workload, layout)
+        if machine is None:
+            return None
+        passes = self._on_one_rank(workload, layout, machine)
+        micro = passes.total + waiting(self.model, workload, layout, passes, machine)
+        bubble = (layout.pipeline_parallel - 1) / layout.virtual_pipeline_stages
+        states = _state_bytes(workload, layout, self.trained) if state_bytes is None else state_bytes
+        final = update(workload, layout, self.trained, machine, state_bytes=states, passes_over_states=STEP_MOVED)
+        return micro * (workload.gradient_accumulation_steps + bubble) + final
+
+    def _on_one_rank(self, workload: TrainWorkload, layout: Layout, machine: Machine) -> Passes:
+        key = (
+            workload.framework,
+            workload.micro_batch_size,
+            workload.activation_checkpointing,
+            workload.selective_every,
+            layout.tensor_parallel * layout.context_parallel,
+            layout.pipeline_parallel,
+        )
+        found = self._passes.get(key)
+        if found is None:
+            found = self._passes[key] = _passes(self.model, workload, layout, self.trained, self.work, machine)
+        return found
+
+
+def training_throughput(
+    clock: StepClock, workload: TrainWorkload, layout: Layout, *, state_bytes: int | None = None
+) -> Throughput | None:
+    """Return the time of one optimizer step and what follows from it; None for a GPU whose rates nobody told."""
+    machine = clock.machine(workload, layout)
+    seconds = clock.seconds(workload, layout, state_bytes=state_bytes)
+    if machine is None or seconds is None:
         return None
-    passes = _passes(model, workload, layout, trained, work, machine)
-    micro = passes.total + waiting(model, workload, layout, passes, machine)
-    steps = workload.gradient_accumulation_steps
-    bubble = (layout.pipeline_parallel - 1) / layout.virtual_pipeline_stages
-    states = _state_bytes(workload, layout, trained) if state_bytes is None else state_bytes
-    final = update(workload, layout, trained, machine, state_bytes=states, passes_over_states=STEP_MOVED)
-    seconds = micro * (steps + bubble) + final
-    tokens = workload.micro_batch_size * workload.sequence_length * steps * layout.data_parallel
+    work = clock.work
+    tokens = workload.micro_batch_size * workload.sequence_length * workload.gradient_accumulation_steps * layout.data_parallel
     per_token = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
     forward = per_token + work.attention_flops(1, workload.sequence_length) / workload.sequence_length
     rate = tokens / seconds

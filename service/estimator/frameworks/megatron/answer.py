@@ -38,7 +38,8 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 ) -> Estimate:
     """Return the memory of the worst stage in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_megatron(model, workload, layout)
-    timelines = stage_timelines(model, workload, layout, device, _recording if memory is None else _remembering(memory))
+    recorder, every = _recording if memory is None else _remembering(memory), detail is not Detail.NUMBERS
+    timelines = stage_timelines(model, workload, layout, device, recorder, every=every)
     tokens = workload.micro_batch_size * workload.sequence_length
     timelines = tuple(line.with_corrections(corrections, tokens) for line in timelines) if corrections else timelines
     worst = max(timelines, key=lambda timeline: timeline.peak.allocated_bytes)

@@ -15,7 +15,7 @@ from service.estimator.frameworks.megatron.workspaces import Generation, generat
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, Parts, corrected
 from service.estimator.tape import sizes
-from service.estimator.tape.ledger import Category, Point, Section
+from service.estimator.tape.ledger import Category, Section
 from service.estimator.workload import Attention, TrainWorkload
 
 Record = Callable[[StageLayers], ChunkRecord]
@@ -50,15 +50,21 @@ class StageTimeline:
 
 
 def stage_timelines(
-    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder
+    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder, *, every: bool = True
 ) -> tuple[StageTimeline, ...]:
-    """Return the timeline of each stage."""
+    """Return the timeline of each stage; unless ``every`` is asked, only of those that none before them exceeds.
+
+    Of stages with the same layers the first keeps the most micro-batches.
+    """
     generation = generation_of(device)
     latest = Generation.HOPPER if workload.deterministic else Generation.BLACKWELL
     fused = Generation.HOPPER <= generation <= latest
     shape, how = shape_of(model, layout), switches_of(workload, fused_attention=fused)
     walk = _Walk(workload, layout, shape, recorder(shape, how), generation)
-    return tuple(walk.stage(stage, chunks_of(model, layout, stage)) for stage in range(layout.pipeline_parallel))
+    stages = [(stage, chunks_of(model, layout, stage)) for stage in range(layout.pipeline_parallel)]
+    if not every:
+        stages = list({chunks: (stage, chunks) for stage, chunks in reversed(stages)}.values())[::-1]
+    return tuple(walk.stage(stage, chunks) for stage, chunks in stages)
 
 
 class _Walk:
@@ -68,6 +74,7 @@ class _Walk:
         self.workload, self.layout, self.shape, self.record, self.generation = workload, layout, shape, record, generation
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length // layout.context_parallel)
         self.held: dict[StageLayers, tuple[StageParameters, StageStates, Parts]] = {}
+        self.chunks: dict[StageLayers, _Chunk] = {}
 
     def stage(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
         """Return a stage's moments."""
@@ -76,9 +83,9 @@ class _Walk:
             self.held[layers] = self._standing(layers)
         held, states, standing = self.held[layers]
         flying = in_flight(self.layout, stage, self.workload.gradient_accumulation_steps)
-        records = [self.record(chunk) for chunk in chunks]
+        running = [(self._chunk(chunk), count) for chunk, count in zip(chunks, flying, strict=True)]
         moments = [_moment("load", {"weights": states.weights})]
-        moments += [self._highest(name, members, standing, (records, flying)) for name, members in _INSTANTS.items()]
+        moments += [_highest(name, standing, running) for name in _INSTANTS]
         moments.append(_moment("optimizer_step", _plus(standing, {"gradients": states.step_gradients})))
         steady = states.resident + standing["temporaries"] + standing["communication_buffers"]
         return StageTimeline(stage=stage, moments=tuple(moments), steady_bytes=steady, states=states, held=held, flying=flying)
@@ -109,28 +116,46 @@ class _Walk:
         chunks = self.layout.virtual_pipeline_stages - layers.first
         return sizes.evaluate(sizes.per_token(2 * chunks * 2 * self.shape.hidden // self.shape.spread), self.values)
 
-    def _highest(
-        self, name: str, sections: tuple[Section, ...], standing: Parts, running: tuple[list[ChunkRecord], tuple[int, ...]]
-    ) -> Moment:
-        """Return the stage's highest moment in some sections, whichever of its chunks runs while the others are kept."""
-        records, flying = running
-        kept = [sizes.evaluate(record.kept, self.values) for record in records]
-        total = sum(size * count for size, count in zip(kept, flying, strict=True))
-        best: tuple[int, int, Point] | None = None
-        for record, size, count in zip(records, kept, flying, strict=True):
-            for section in sections if count else ():
-                for point in record.highs.get(section, ()):
-                    bytes_ = total - size + sizes.evaluate(point.bytes, self.values)
-                    if best is None or bytes_ > best[0]:
-                        best = bytes_, total - size, point
-        return _moment(name, standing if best is None else _plus(standing, self._parts(best[2], best[1])))
+    def _chunk(self, layers: StageLayers) -> "_Chunk":
+        found = self.chunks.get(layers)
+        if found is None:
+            record = self.record(layers)
+            tops = {name: self._top(record, members) for name, members in _INSTANTS.items()}
+            found = self.chunks[layers] = _Chunk(kept=sizes.evaluate(record.kept, self.values), tops=tops)
+        return found
 
-    def _parts(self, point: Point, others: int) -> Parts:
-        parts: Parts = {"activations": others}
-        for category, size in point.live:
+    def _top(self, record: ChunkRecord, sections: tuple[Section, ...]) -> tuple[int, Parts] | None:
+        points = [point for section in sections for point in record.highs.get(section, ())]
+        if not points:
+            return None
+        top = max(points, key=lambda point: sizes.evaluate(point.bytes, self.values))
+        parts: Parts = {}
+        for category, size in top.live:
             if category is not Category.GRADIENTS:
                 parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(size, self.values)
-        return parts
+        return sizes.evaluate(top.bytes, self.values), parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chunk:
+    """What a micro-batch keeps of a chunk, and the chunk's highest point of each instant while it runs."""
+
+    kept: int
+    tops: dict[str, tuple[int, Parts] | None]
+
+
+def _highest(name: str, standing: Parts, running: list[tuple[_Chunk, int]]) -> Moment:
+    """Return the stage's highest moment of an instant, whichever of its chunks runs while the others are kept."""
+    total = sum(chunk.kept * count for chunk, count in running)
+    best: tuple[int, int, Parts] | None = None
+    for chunk, count in running:
+        top = chunk.tops[name] if count else None
+        if top is not None and (best is None or total - chunk.kept + top[0] > best[0]):
+            best = total - chunk.kept + top[0], total - chunk.kept, top[1]
+    if best is None:
+        return _moment(name, standing)
+    _, others, parts = best
+    return _moment(name, _plus(standing, parts | {"activations": parts.get("activations", 0) + others}))
 
 
 def _plus(standing: Parts, more: Parts) -> Parts:

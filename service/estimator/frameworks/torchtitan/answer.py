@@ -2,23 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from service.estimator.answer import assemble
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
+from service.estimator.footing import Footing, footing_of
 from service.estimator.frameworks.torchtitan.model import in_torchtitan
 from service.estimator.frameworks.torchtitan.support import check_torchtitan, compiles_loss, local_tokens
 from service.estimator.gathering import gathering
 from service.estimator.layout import Layout
 from service.estimator.losses import LossPass
-from service.estimator.passes import Highs, TrainingPass, record_training
+from service.estimator.passes import Highs, record_training
 from service.estimator.result import Detail, Estimate
-from service.estimator.support.training import check_training
-from service.estimator.timeline import Timeline, train_timeline
-from service.estimator.train_answer import explain_training
+from service.estimator.support.training import check_shape, check_training
+from service.estimator.timeline import Height, Peak, heights_on, timeline_on
+from service.estimator.train_answer import explain_training, outline_training
+from service.estimator.training_pass import fixed_words, shape_of, training_pass
 from service.estimator.workload import Framework, Loss, TrainWorkload
 
 MAX_RECORDINGS = 1024
@@ -38,27 +40,64 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     """Return the memory of a rank in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_torchtitan(workload, layout)
     ranks = layout.context_parallel
-    if ranks > 1:
-        workload, layout = local_tokens(workload, layout)
-    plain = replace(workload, framework=Framework.TRANSFORMERS, compile=False, float8=False, framework_version=None)
-    check_training(model, plain, layout, per_operation=True)
     memory = {} if memory is None else memory
-    key = (model.spec, workload.compile, workload.activation_checkpointing, workload.selective_every, ranks)
-    titan = _remembered(memory, (*key, "titan"), lambda: in_torchtitan(model, workload, ranks=ranks))
-    loss = LossPass(kind=workload.loss, compiled=compiles_loss(workload))
-    timeline = train_timeline(titan, replace(workload, framework_version=None), layout, partial(_record, memory, key, loss))
-    draft = explain_training(titan, workload, layout, timeline, corrections)
-    draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=_stream_bytes(model, workload, layout, timeline))
+    local, shared = local_tokens(workload, layout) if ranks > 1 else (workload, layout)
+    footing = _footing(memory, model, local, shared, ranks)
+    check_shape(model, local)
+    highs = _highs(memory, _recorded(model, workload, ranks), footing, local, shared)
+    if detail is Detail.NUMBERS and corrections is None:
+        heights = heights_on(footing, local, highs)
+        draft = outline_training(footing, local, shared, _peak(footing, heights))
+    else:
+        timeline = timeline_on(footing, local, highs)
+        heights = tuple((one.name, one.allocated_bytes, one.parts.get("gradients", 0)) for one in timeline.moments)
+        draft = explain_training(footing.model, local, shared, timeline, corrections)
+    streams = _stream_bytes(model, footing, local, shared, heights)
+    draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=streams)
     warnings = device.warnings_for(workload.precision.compute_dtype)
     return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
 
 
-def _record(
-    memory: dict[object, Any], key: tuple[object, ...], loss: LossPass, model: Architecture, how: TrainingPass
+def _recorded(model: Architecture, workload: TrainWorkload, ranks: int) -> tuple[object, ...]:
+    """Return what decides torchtitan's own form of a model."""
+    return model.spec, workload.compile, workload.activation_checkpointing, workload.selective_every, ranks
+
+
+def _footing(memory: dict[object, Any], model: Architecture, workload: TrainWorkload, layout: Layout, ranks: int) -> Footing:
+    """Return what a step stands on, checked and made once for every batch and sequence; raises what checks do."""
+    key = _recorded(model, workload, ranks)
+
+    def make() -> Footing:
+        plain = replace(workload, framework=Framework.TRANSFORMERS, compile=False, float8=False, framework_version=None)
+        check_training(model, plain, layout, per_operation=True)
+        titan = _remembered(memory, (*key, "titan"), lambda: in_torchtitan(model, workload, ranks=ranks))
+        return footing_of(titan, workload, layout)
+
+    kept: dict[object, Any] = memory.setdefault("footings", {})
+    found: Footing = _remembered(kept, (model.quantization, *key, fixed_words(workload), layout), make)
+    return found
+
+
+def _highs(
+    memory: dict[object, Any], key: tuple[object, ...], footing: Footing, workload: TrainWorkload, layout: Layout
 ) -> Highs:
-    how = replace(how, loss=None if loss == _PLAIN else loss)
-    highs: Highs = _remembered(memory, (*key, how), lambda: record_training(model, how))
-    return highs
+    """Return the recording that a question is priced on."""
+
+    def make() -> Highs:
+        how = training_pass(footing.model, replace(workload, framework_version=None), layout)
+        loss = LossPass(kind=workload.loss, compiled=compiles_loss(workload))
+        how = replace(how, loss=None if loss == _PLAIN else loss)
+        highs: Highs = _remembered(memory, (*key, how), lambda: record_training(footing.model, how))
+        return highs
+
+    kept: dict[object, Any] = memory.setdefault("highs", {})
+    found: Highs = _remembered(kept, (footing, shape_of(footing.model, workload)), make)
+    return found
+
+
+def _peak(footing: Footing, heights: tuple[Height, ...]) -> Peak:
+    name, highest, _ = max(heights, key=itemgetter(1))
+    return Peak(name=name, allocated_bytes=highest, steady_bytes=footing.steady_bytes, host_bytes=footing.host_bytes)
 
 
 def _remembered(memory: dict[object, Any], key: object, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - models and recordings
@@ -70,7 +109,9 @@ def _remembered(memory: dict[object, Any], key: object, make: Callable[[], Any])
     return found
 
 
-def _stream_bytes(model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> int:
+def _stream_bytes(
+    model: Architecture, footing: Footing, workload: TrainWorkload, layout: Layout, heights: tuple[Height, ...]
+) -> int:
     """Return what the pools of FSDP2's own streams hold beside the highest moment of the compute stream's pool.
 
     The caching allocator keeps a pool per stream: sharded gradients come out of the reduce-scatter stream, all-gather outputs
@@ -83,9 +124,6 @@ def _stream_bytes(model: Architecture, workload: TrainWorkload, layout: Layout, 
     block = counts.largest_block * how.gather_bytes
     head = model.head_unit_elements if how.separate else 0
     gathered = max(counts.outside_blocks - head, head) * how.gather_bytes + block
-    peak = max(moment.allocated_bytes for moment in timeline.moments)
-    computing = max(
-        moment.allocated_bytes - moment.parts.get("gradients", 0) - (0 if moment.name == "optimizer_step" else block)
-        for moment in timeline.moments
-    )
-    return max(computing + timeline.states.gradients + gathered - peak, 0)
+    peak = max(bytes_ for _, bytes_, _ in heights)
+    computing = max(bytes_ - gradients - (0 if name == "optimizer_step" else block) for name, bytes_, gradients in heights)
+    return max(computing + footing.states.gradients + gathered - peak, 0)
