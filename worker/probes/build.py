@@ -89,7 +89,7 @@ def fill(weights: Iterable[torch.Tensor]) -> None:
         return
     generator = torch.Generator().manual_seed(0)
     drawn = torch.empty(_PATTERN_ELEMENTS).normal_(std=_INITIAL_STD, generator=generator)
-    pattern = drawn.to(next(model.parameters()).device)
+    pattern = drawn.to(real[0].device)
     for weight in real:
         flat = weight.data.view(-1)
         for start in range(0, flat.numel(), _PATTERN_ELEMENTS):
