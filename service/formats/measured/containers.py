@@ -1,0 +1,225 @@
+"""Pickles read without running any of them: a machine that knows numbers, texts and containers, and no other opcode.
+
+Opcodes of protocols 2 to 5 (cpython Lib/pickletools.py). One that would load or call anything is refused by its name, before
+anything of it is looked at; so is an argument longer than the file.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from service.formats.measured.reading import MeasuredFormatError
+
+PROTOCOLS = range(2, 6)
+MAX_MEMO = 1 << 24
+_MARK = object()
+_REFUSED = {
+    ord("c"): "GLOBAL",
+    0x93: "STACK_GLOBAL",
+    ord("R"): "REDUCE",
+    ord("b"): "BUILD",
+    ord("o"): "OBJ",
+    ord("i"): "INST",
+    0x81: "NEWOBJ",
+    0x92: "NEWOBJ_EX",
+    ord("P"): "PERSID",
+    ord("Q"): "BINPERSID",
+    0x82: "EXT1",
+    0x83: "EXT2",
+    0x84: "EXT4",
+    0x97: "NEXT_BUFFER",
+    0x98: "READONLY_BUFFER",
+}
+
+
+def load_containers(data: bytes) -> object:
+    """Return the numbers, texts, lists, tuples and dicts that a pickle holds; refuse every other."""
+    machine = _Machine(data)
+    try:
+        return machine.run()
+    except MeasuredFormatError:
+        raise
+    except (IndexError, struct.error, TypeError, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise _refusal(machine.position, f"is no pickle of protocol 2 to 5 ({type(error).__name__})") from None
+
+
+class _Machine:
+    """The stack machine of pickle, without what makes it one that runs programs."""
+
+    def __init__(self, data: bytes) -> None:
+        self.position = 0
+        self._data = data
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def run(self) -> object:
+        actions = _ACTIONS
+        data = self._data
+        while True:
+            opcode = data[self.position]
+            self.position += 1
+            if opcode == ord("."):
+                return self.pop()
+            action = actions.get(opcode)
+            if action is None:
+                raise _refusal(self.position - 1, _why_not(opcode))
+            action(self)
+
+    def take(self, count: int) -> bytes:
+        end = self.position + count
+        if end > len(self._data):
+            raise _refusal(self.position, f"wants {count:,} bytes, and {len(self._data) - self.position:,} are left: cut off?")
+        taken = self._data[self.position : end]
+        self.position = end
+        return taken
+
+    def number(self, count: int, *, signed: bool = False) -> int:
+        return int.from_bytes(self.take(count), "little", signed=signed)
+
+    def push(self, value: object) -> None:
+        self._stack.append(value)
+
+    def pop(self) -> Any:  # noqa: ANN401 - whatever a pickle holds
+        value = self._stack.pop()
+        if value is _MARK:
+            message = "a mark is no value"
+            raise ValueError(message)
+        return value
+
+    def discard(self) -> None:
+        self._stack.pop()
+
+    def duplicate(self) -> None:
+        self._stack.append(self._top())
+
+    def marked(self) -> list[Any]:
+        at = len(self._stack) - 1
+        while self._stack[at] is not _MARK:
+            at -= 1
+            if at < 0:
+                message = "no mark"
+                raise ValueError(message)
+        values = self._stack[at + 1 :]
+        del self._stack[at:]
+        return values
+
+    def append(self, values: list[Any]) -> None:
+        self._top_of(list).extend(values)
+
+    def set_items(self, values: list[Any]) -> None:
+        if len(values) % 2:
+            message = "a key without a value"
+            raise ValueError(message)
+        # A tuple as a key would be hashed, and one nested a million times deep would end the process.
+        if not all(key is None or isinstance(key, str | int | float | bytes) for key in values[::2]):
+            message = "a key that is neither text nor number"
+            raise TypeError(message)
+        self._top_of(dict).update(zip(values[::2], values[1::2], strict=True))
+
+    def keep(self, index: int) -> None:
+        if index >= MAX_MEMO:
+            raise _refusal(self.position, f"keeps value {index:,}; at most {MAX_MEMO:,} are kept")
+        self._memo[index] = self._top()
+
+    def memoize(self) -> None:
+        self.keep(len(self._memo))
+
+    def recall(self, index: int) -> None:
+        self._stack.append(self._memo[index])
+
+    def tuple_of(self, count: int) -> None:
+        values = [self.pop() for _ in range(count)]
+        self.push(tuple(reversed(values)))
+
+    def protocol(self) -> None:
+        version = self.number(1)
+        if version not in PROTOCOLS:
+            raise _refusal(self.position - 1, f"protocol {version} is not read; expected 2 to 5, as torch writes them")
+
+    def _top(self) -> Any:  # noqa: ANN401 - whatever a pickle holds
+        if self._stack[-1] is _MARK:
+            message = "a mark is no value"
+            raise ValueError(message)
+        return self._stack[-1]
+
+    def _top_of(self, kind: type) -> Any:  # noqa: ANN401 - a list or a dict, by ``kind``
+        top = self._top()
+        if type(top) is not kind:
+            message = f"a {type(top).__name__} where a {kind.__name__} belongs"
+            raise TypeError(message)
+        return top
+
+
+def _text(machine: _Machine, count: int) -> str:
+    return machine.take(count).decode("utf-8", "surrogatepass")
+
+
+def _pairs(machine: _Machine) -> list[Any]:
+    value, key = machine.pop(), machine.pop()
+    return [key, value]
+
+
+def _frame(machine: _Machine) -> None:
+    machine.take(8)
+
+
+def _drop(_values: list[Any]) -> None:
+    """Forget what was marked."""
+
+
+def _dict(machine: _Machine, values: list[Any]) -> None:
+    machine.push({})
+    machine.set_items(values)
+
+
+_ACTIONS: Mapping[int, Callable[[_Machine], None]] = {
+    0x80: _Machine.protocol,
+    0x95: _frame,
+    ord("("): lambda machine: machine.push(_MARK),
+    ord("0"): _Machine.discard,
+    ord("2"): _Machine.duplicate,
+    ord("1"): lambda machine: _drop(machine.marked()),
+    ord("N"): lambda machine: machine.push(None),
+    0x88: lambda machine: machine.push(True),  # noqa: FBT003 - the opcode's value
+    0x89: lambda machine: machine.push(False),  # noqa: FBT003 - the opcode's value
+    ord("J"): lambda machine: machine.push(machine.number(4, signed=True)),
+    ord("K"): lambda machine: machine.push(machine.number(1)),
+    ord("M"): lambda machine: machine.push(machine.number(2)),
+    0x8A: lambda machine: machine.push(machine.number(machine.number(1), signed=True)),
+    ord("G"): lambda machine: machine.push(struct.unpack(">d", machine.take(8))[0]),
+    0x8C: lambda machine: machine.push(_text(machine, machine.number(1))),
+    ord("X"): lambda machine: machine.push(_text(machine, machine.number(4))),
+    0x8D: lambda machine: machine.push(_text(machine, machine.number(8))),
+    ord("C"): lambda machine: machine.push(machine.take(machine.number(1))),
+    ord("B"): lambda machine: machine.push(machine.take(machine.number(4))),
+    ord("]"): lambda machine: machine.push([]),
+    ord("}"): lambda machine: machine.push({}),
+    ord(")"): lambda machine: machine.push(()),
+    0x85: lambda machine: machine.tuple_of(1),
+    0x86: lambda machine: machine.tuple_of(2),
+    0x87: lambda machine: machine.tuple_of(3),
+    ord("t"): lambda machine: machine.push(tuple(machine.marked())),
+    ord("l"): lambda machine: machine.push(machine.marked()),
+    ord("d"): lambda machine: _dict(machine, machine.marked()),
+    ord("a"): lambda machine: machine.append([machine.pop()]),
+    ord("e"): lambda machine: machine.append(machine.marked()),
+    ord("s"): lambda machine: machine.set_items(_pairs(machine)),
+    ord("u"): lambda machine: machine.set_items(machine.marked()),
+    0x94: _Machine.memoize,
+    ord("q"): lambda machine: machine.keep(machine.number(1)),
+    ord("r"): lambda machine: machine.keep(machine.number(4)),
+    ord("h"): lambda machine: machine.recall(machine.number(1)),
+    ord("j"): lambda machine: machine.recall(machine.number(4)),
+}
+
+
+def _why_not(opcode: int) -> str:
+    name = _REFUSED.get(opcode)
+    if name is None:
+        return f"opcode 0x{opcode:02x} has no place in a memory snapshot; expected numbers, texts and containers"
+    return f"{name} would load or call code; a memory snapshot holds numbers, texts and containers only"
+
+
+def _refusal(position: int, reason: str) -> MeasuredFormatError:
+    message = f"byte {position}: {reason}"
+    return MeasuredFormatError(message)

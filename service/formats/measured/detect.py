@@ -1,0 +1,133 @@
+"""Which format a file has, and its readings: told by the file itself, or said by who sends it."""
+
+from collections.abc import Callable, Mapping
+
+from service.formats.measured.containers import load_containers
+from service.formats.measured.nvidia_smi import DEVICE_COLUMNS, PROCESS_COLUMNS, parse_nvidia_smi
+from service.formats.measured.prometheus import METRIC, parse_exposition, parse_query
+from service.formats.measured.reading import Format, MeasuredFormatError, Parsed
+from service.formats.measured.sacct import ID_COLUMNS, parse_sacct
+from service.formats.measured.sacct_json import parse_sacct_json
+from service.formats.measured.sglang import parse_sglang
+from service.formats.measured.smi_table import TABLE
+from service.formats.measured.snapshot import PEAKS, parse_memory_stats, parse_snapshot
+from service.formats.measured.text import json_of, text_of
+from service.formats.measured.trainer import PEAKED, parse_trainer
+from service.formats.measured.vllm import parse_vllm
+
+PICKLE = b"\x80"
+_NVIDIA_SMI = ("# gpu", "#Date", "# Date")
+_VLLM = ("vLLM", "vllm", "GPU KV cache size", "Available KV cache memory", "# GPU blocks", "model weights take")
+_SGLANG = ("Load weight end", "max_total_num_tokens=", "sglang", "SGLang")
+
+Json = Mapping[str, object]
+
+
+def parse(data: bytes, *, declared: Format | None = None) -> Parsed:
+    """Return the readings of a file; raises MeasuredFormatError, and nothing else, for what is none."""
+    if not data.strip():
+        message = "is empty"
+        raise MeasuredFormatError(message)
+    try:
+        return _pickled(data, declared) if data[:1] == PICKLE else _told(data, declared)
+    except RecursionError:
+        message = "is nested too deeply"
+        raise MeasuredFormatError(message) from None
+
+
+def _told(data: bytes, declared: Format | None) -> Parsed:
+    text = text_of(data)
+    if text.lstrip()[:1] == "{" and (declared is None or declared in _OF_JSON):
+        return _of_json(_json_object(text), declared, size=len(data))
+    found = declared if declared is not None else _detect(text)
+    if found not in _OF_TEXT:
+        message = f"is text, and {found.value} is {'a pickle or ' if found is Format.SNAPSHOT else ''}JSON"
+        raise MeasuredFormatError(message)
+    return _OF_TEXT[found](text)
+
+
+def _pickled(data: bytes, declared: Format | None) -> Parsed:
+    if declared is not None and declared is not Format.SNAPSHOT:
+        message = f"is a pickle; expected {declared.value}, which is none"
+        raise MeasuredFormatError(message)
+    document = load_containers(data)
+    if not isinstance(document, dict):
+        message = f"holds a {type(document).__name__}; expected the object that torch.cuda.memory._dump_snapshot() writes"
+        raise MeasuredFormatError(message)
+    return parse_snapshot(document, size=len(data))
+
+
+def _json_object(text: str) -> Json:
+    document = json_of(text)
+    if not isinstance(document, dict):
+        message = "is no JSON object"
+        raise MeasuredFormatError(message)
+    return document
+
+
+def _of_json(document: Json, declared: Format | None, *, size: int) -> Parsed:
+    found = declared if declared is not None else _detect_json(document)
+    if found is Format.SNAPSHOT:
+        return parse_snapshot(document, size=size)
+    return _OF_JSON[found](document)
+
+
+def _detect_json(document: Json) -> Format:
+    marks: tuple[tuple[Format, bool], ...] = (
+        (Format.SACCT, "jobs" in document),
+        (Format.PROMETHEUS, "status" in document and ("data" in document or "error" in document)),
+        (Format.SNAPSHOT, "segments" in document),
+        (Format.TRAINER, PEAKED in document),
+        (Format.MEMORY_STATS, _has_stats(document)),
+    )
+    found = [name for name, is_it in marks if is_it]
+    if len(found) != 1:
+        names = ", ".join(name.value for name in found) or "none that is known"
+        message = (
+            f"is JSON of the form of {names}; expected that of sacct --json, of Prometheus's /api/v1/query, "
+            "of a memory snapshot, of torch.cuda.memory_stats() or of train_results.json: say which with format"
+        )
+        raise MeasuredFormatError(message)
+    return found[0]
+
+
+def _has_stats(document: Json) -> bool:
+    return any(name in part for part in (document, *document.values()) if isinstance(part, Mapping) for name in PEAKS)
+
+
+def _detect(text: str) -> Format:
+    head = text.lstrip()[:4096]
+    first = head.partition("\n")[0]
+    columns = {name.strip().partition(" [")[0] for name in first.split(",")}
+    if any(name in first.split("|")[0] for name in ID_COLUMNS):
+        return Format.SACCT
+    if TABLE.search(text) or head.startswith(_NVIDIA_SMI) or columns & {*DEVICE_COLUMNS, *PROCESS_COLUMNS}:
+        return Format.NVIDIA_SMI
+    found = [
+        name
+        for name, marks in ((Format.PROMETHEUS, (METRIC,)), (Format.SGLANG, _SGLANG), (Format.VLLM, _VLLM))
+        if any(mark in text for mark in marks)
+    ]
+    if not found:
+        message = (
+            f"no format is recognised in {first[:60]!r}; expected the output of sacct -P with its header, nvidia-smi, "
+            "a page of the DCGM exporter, or a start-up log of vLLM or SGLang: say which with format"
+        )
+        raise MeasuredFormatError(message, line=1)
+    return found[0]
+
+
+_OF_TEXT: Mapping[Format, Callable[[str], Parsed]] = {
+    Format.SACCT: parse_sacct,
+    Format.PROMETHEUS: parse_exposition,
+    Format.VLLM: parse_vllm,
+    Format.SGLANG: parse_sglang,
+    Format.NVIDIA_SMI: parse_nvidia_smi,
+}
+_OF_JSON: Mapping[Format, Callable[[Json], Parsed]] = {
+    Format.SACCT: parse_sacct_json,
+    Format.PROMETHEUS: parse_query,
+    Format.MEMORY_STATS: parse_memory_stats,
+    Format.TRAINER: parse_trainer,
+    Format.SNAPSHOT: lambda document: parse_snapshot(document, size=0),
+}
