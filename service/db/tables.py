@@ -3,7 +3,7 @@
 import uuid
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, SmallInteger, UniqueConstraint, func, text
+from sqlalchemy import CheckConstraint, Computed, ForeignKey, Index, Integer, SmallInteger, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from service.db.base import Base, Json, one_of
@@ -14,6 +14,7 @@ from service.jobs.states import Status
 
 EVENT_KINDS = ("status", "progress", "sample")
 QUANTITIES = ("allocated", "reserved", "device", "step_time")
+SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
 SCHEMA = ReservationRow.metadata
@@ -79,7 +80,13 @@ class MeasureJobRow(Base):
         ),
         CheckConstraint("(state = 'failed') = (error IS NOT NULL)", name="only_failed_has_an_error"),
         Index(None, "created_at", "id"),
+        CheckConstraint(one_of("source", SOURCES), name="source"),
+        CheckConstraint("(source = 'import') = (import_hash IS NOT NULL)", name="only_imports_have_a_hash"),
+        UniqueConstraint("import_hash"),
         Index(None, "model_name", "created_at"),
+        Index(None, "gpu", "created_at", "id"),
+        Index(None, "family", "created_at", "id"),
+        Index(None, "source", "created_at", "id"),
         Index(None, "key", "created_at"),
         # What an idle worker asks for, what the reconcile loop rings again, and what it takes back.
         Index(
@@ -94,12 +101,17 @@ class MeasureJobRow(Base):
     max_attempts: Mapped[int] = mapped_column(Integer, default=3, server_default="3")
     priority: Mapped[int] = mapped_column(SmallInteger, default=0, server_default="0")
     """Higher goes first; 0 is normal."""
+    source: Mapped[str] = mapped_column(default="probe", server_default="probe")
+    import_hash: Mapped[str | None]
+    """Of an import: what was read, of which job, for which question; the same is not stored twice."""
     device: Mapped[str]
     gpu: Mapped[str | None]
     model_name: Mapped[str | None]
     model_revision: Mapped[int | None] = mapped_column(Integer)
     request: Mapped[Json]
     """Everything the probe needs, with the model resolved: a later change of the stored model does not reach the job."""
+    family: Mapped[str | None] = mapped_column(Computed("request #>> '{model,architecture,family}'::text[]", persisted=True))
+    task: Mapped[str | None] = mapped_column(Computed("request #>> '{task,task}'::text[]", persisted=True))
     key: Mapped[str]
     """The calibration key: what the measurement may teach the estimator about."""
     cancel_requested: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
@@ -122,6 +134,7 @@ class MeasurementResultRow(Base):
     """What a measurement found: at most one per job, whatever happens."""
 
     __tablename__ = "measurement_results"
+    __table_args__ = (Index(None, "absolute_error", "job_id"),)
 
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True)
     attempt: Mapped[int] = mapped_column(Integer)
@@ -131,6 +144,15 @@ class MeasurementResultRow(Base):
     probes: Mapped[list[Json]]
     step_time: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
     prediction: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
+    absolute_error: Mapped[float | None] = mapped_column(
+        Computed(
+            "abs(COALESCE(prediction ->> 'error'::text, prediction #>> '{quantities,0,error}'::text[])::double precision)",
+            persisted=True,
+        )
+    )
+    """Of the prediction of allocated bytes, or of what was measured in their place; whatever its sign."""
+    readings: Mapped[list[Json]] = mapped_column(default=list, server_default=text("'[]'"))
+    """Of an import: every number of the file that it rests on."""
     extrapolated: Mapped[bool]
     transferable: Mapped[bool] = mapped_column(default=True, server_default=text("true"))
     steady_bytes: Mapped[int | None]
