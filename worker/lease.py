@@ -1,6 +1,7 @@
 """A thread that keeps an attempt's lease while its probe runs, and learns when nobody wants the answer any more."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -8,11 +9,14 @@ from service.errors import UnavailableError
 from service.jobs.states import Lease
 from service.logs import logger
 
+LOOK_INTERVAL_S = 1.0
+"""How often a running attempt asks whether it is still wanted; a lease is renewed less often, since that is a write."""
+
 _log = logger(__name__)
 
 
 class LeaseWatch:
-    """What the last heartbeat learnt; once it is not held it never is again."""
+    """What the last look at the job's row told; once it is not held it never is again."""
 
     def __init__(self) -> None:
         """Begin with the lease that the claim gave."""
@@ -24,11 +28,15 @@ class LeaseWatch:
         """Whether the attempt should go on."""
         return self.lease is Lease.HELD
 
-    def keep(self, beat: Callable[[], Lease], interval_s: float) -> None:
-        """Beat every ``interval_s`` seconds until the lease or the attempt is over."""
-        while self.is_held and not self._over.wait(interval_s):
+    def keep(self, beat: Callable[[], Lease], look: Callable[[], Lease], interval_s: float) -> None:
+        """Beat every ``interval_s`` seconds and look in between, until the lease or the attempt is over."""
+        next_beat = time.monotonic() + interval_s
+        while self.is_held and not self._over.wait(min(interval_s, LOOK_INTERVAL_S)):
+            is_due = time.monotonic() >= next_beat
             try:
-                self.lease = beat()
+                self.lease = beat() if is_due else look()
+                # One that did not get through is due until it does.
+                next_beat = time.monotonic() + interval_s if is_due else next_beat
             except UnavailableError as error:
                 # The attempt goes on: if another one begins meanwhile, the fence decides.
                 _log.warning("heartbeat.missed", reason=error.detail)
@@ -39,10 +47,10 @@ class LeaseWatch:
 
 
 @contextmanager
-def keep_lease(beat: Callable[[], Lease], *, interval_s: float) -> Iterator[LeaseWatch]:
-    """Keep a lease in the background for as long as the context lasts."""
+def keep_lease(beat: Callable[[], Lease], *, look: Callable[[], Lease], interval_s: float) -> Iterator[LeaseWatch]:
+    """Keep a lease in the background for as long as the context lasts: ``beat`` renews it, ``look`` only reads."""
     watch = LeaseWatch()
-    thread = threading.Thread(target=watch.keep, args=(beat, interval_s), name="lease", daemon=True)
+    thread = threading.Thread(target=watch.keep, args=(beat, look, interval_s), name="lease", daemon=True)
     thread.start()
     try:
         yield watch

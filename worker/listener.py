@@ -23,6 +23,8 @@ from service.logs import logger
 WORKER_TTL_S = 30
 MAINTENANCE_INTERVAL_S = 30
 JOB_MONITORING_INTERVAL_S = 5
+ANSWER_WITHIN_S = 2
+"""How long Redis may take to answer, beyond what it was asked to wait."""
 
 _log = logger(__name__)
 
@@ -43,6 +45,7 @@ class Listener(Worker):
         """Listen for ``device``; at least every ``wait_s`` seconds call ``idle``. Redis refuses a name that it has."""
         self._answer = answer
         self._idle = idle
+        self._is_lost = False
         self._wait_s = max(1, round(wait_s))
         super().__init__(
             [open_queue(connection, device)],
@@ -76,6 +79,7 @@ class Listener(Worker):
                 continue
         except RedisError as error:
             _log.warning("bell.lost", reason=str(error))
+            self._is_lost = True
             return None
         return ring
 
@@ -97,6 +101,20 @@ class Listener(Worker):
         """Return the TTL without the minute that RQ adds, which would delay every detection of a dead worker by it."""
         del job
         return WORKER_TTL_S
+
+    @property
+    def connection_timeout(self) -> int:
+        """Return how long Redis may be silent: the pop's own wait and a moment, for meanwhile nobody looks into Postgres."""
+        return self._wait_s + ANSWER_WITHIN_S
+
+    def check_for_suspension(self, burst: bool) -> None:  # noqa: FBT001  # as RQ declares it
+        """Go on: a key in Redis would suspend every worker, and who can write there could set it."""
+        del burst
+
+    def register_death(self) -> None:
+        """Leave Redis a word, unless it is Redis that was lost: a second wait would be for the same silence."""
+        if not self._is_lost:
+            super().register_death()
 
     def subscribe(self) -> None:
         """Take no commands from Redis: who can write there could stop workers; a cancelled job says so in its row."""

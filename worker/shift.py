@@ -65,8 +65,8 @@ class Shift:
         finally:
             self._say_goodbye()
 
-    def tend(self) -> None:
-        """Show that this worker lives, and run what Postgres has queued."""
+    def tend(self, *, show_alive: Callable[[], None] | None = None) -> None:
+        """Show that this worker lives, and run what Postgres has queued; ``show_alive`` is for Redis, during a job."""
         while not self._stopping:
             try:
                 self._beat(is_busy=False)
@@ -74,12 +74,12 @@ class Shift:
             except ServiceError as error:
                 _log.warning("database.away", reason=error.detail)
                 return
-            if payload is None or not self.answer(payload):
+            if payload is None or not self.answer(payload, show_alive=show_alive):
                 return
         raise StopRequested
 
     def answer(self, payload: JobPayload, *, show_alive: Callable[[], None] | None = None) -> bool:
-        """Run the attempt that a ring asks for in a horse; false when the horse died without having claimed it."""
+        """Run the next attempt at a queued job in a horse; false when the horse died without having claimed it."""
         # From here a signal raises nothing: neither the horse nor its account may be lost to it.
         self._is_idle = False
         try:
@@ -120,14 +120,16 @@ class Shift:
     def _listen(self, connection: "Redis") -> None:
         listener: Listener | None = None
 
-        def answer(payload: JobPayload) -> None:
-            self.answer(payload, show_alive=None if listener is None else listener.show_alive)
+        def wake(_payload: JobPayload) -> None:
+            # A ring says that there is work; which job goes first, Postgres says: rings come in the order of submission.
+            self._next_poll = 0.0
+            self.tend(show_alive=None if listener is None else listener.show_alive)
 
         listener = Listener(
             connection,
             self.workplace.device,
             name=f"{self.info.name}-{secrets.token_hex(2)}",
-            answer=answer,
+            answer=wake,
             idle=self.tend,
             wait_s=self._wait_s,
         )

@@ -51,10 +51,11 @@ def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
     request = attempt.request.probe_request(deadline_s=deadline_s)
     reporter = Reporter(partial(attempts.report, sessions, attempt))
     beat = partial(attempts.heartbeat, sessions, attempt, lease_s=settings.lease_s)
+    look = partial(attempts.look, sessions, attempt)
     # The probe first: it must be started by a process of one thread.
     with (
         start_probe(workplace.probe_command, request) as process,
-        keep_lease(beat, interval_s=settings.heartbeat_s) as watch,
+        keep_lease(beat, look=look, interval_s=settings.heartbeat_s) as watch,
     ):
 
         def should_stop() -> bool:

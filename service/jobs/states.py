@@ -15,6 +15,10 @@ from enum import StrEnum
 QUEUE_LIMIT_S = 7 * 24 * 3600.0
 """How long a job waits in the queue, from its submission or from the loss of its last attempt; running has its own deadline."""
 
+PRIORITY_S = 3600.0
+"""What one step of priority is worth in the queue: a job goes before those of the next lower priority that were asked for up
+to so many seconds earlier. So high goes before normal and normal before low, and nobody waits for ever."""
+
 
 class Status(StrEnum):
     """Where a job is."""

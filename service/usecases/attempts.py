@@ -71,6 +71,12 @@ def heartbeat(sessions: Sessions, attempt: Attempt, *, lease_s: float) -> Lease:
         return lease_of(queries.read_state(session, attempt.job_id), attempt=attempt.number)
 
 
+def look(sessions: Sessions, attempt: Attempt) -> Lease:
+    """Learn what a heartbeat would, and leave the lease as it is."""
+    with transaction(sessions) as session:
+        return lease_of(queries.read_state(session, attempt.job_id), attempt=attempt.number)
+
+
 def report(
     sessions: Sessions,
     attempt: Attempt,
@@ -91,8 +97,8 @@ def report(
         if not held:
             return False
         documents = [msgspec.structs.asdict(sample) for sample in samples]
-        queries.add_samples(session, attempt.job_id, attempt=attempt.number, first=samples_before, samples=documents)
-        events = [Event("sample", document) for document in documents]
+        fresh = queries.add_samples(session, attempt.job_id, attempt=attempt.number, first=samples_before, samples=documents)
+        events = [Event("sample", document) for document in fresh]
         if progress is not None:
             events.append(Event("progress", {"progress": progress.fraction, **_without(progress, "fraction")}))
         queries.add_events(session, attempt.job_id, events)

@@ -1,17 +1,17 @@
 """The job protocol as SQL: every step is a compare-and-set on the state and the attempt, timed by the database's clock."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, Interval, func, insert, literal, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
-from service.jobs.states import FINISHABLE, JobState, Status
+from service.jobs.states import FINISHABLE, PRIORITY_S, JobState, Status
 
 Job = MeasureJobRow
 FINISHABLE_STATES = tuple(status.value for status in FINISHABLE)
@@ -49,7 +49,7 @@ def next_queued(session: Session, *, device: str) -> Waiting | None:
     query = (
         select(Job.id, Job.attempt)
         .where(Job.state == Status.QUEUED, Job.device == device, Job.deadline_at > func.now())
-        .order_by(Job.priority.desc(), Job.created_at)
+        .order_by(_turn())
         .limit(1)
     )
     row = session.execute(query).first()
@@ -204,7 +204,7 @@ def take_unheard(session: Session, *, after_s: float, limit: int) -> list[Waitin
             Job.state == Status.QUEUED,
             func.coalesce(Job.rung_at, Job.created_at) < func.now() - timedelta(seconds=after_s),
         )
-        .order_by(Job.priority.desc(), Job.created_at)
+        .order_by(_turn())
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
@@ -228,11 +228,20 @@ def add_events(session: Session, job_id: uuid.UUID, events: Sequence[Event]) -> 
     )
 
 
-def add_samples(session: Session, job_id: uuid.UUID, *, attempt: int, first: int, samples: Iterable[Document]) -> None:
-    """Store readings ``first`` and following of an attempt; a second try after a lost acknowledgement changes nothing."""
+def add_samples(
+    session: Session, job_id: uuid.UUID, *, attempt: int, first: int, samples: Sequence[Document]
+) -> list[Document]:
+    """Store readings ``first`` and following of an attempt; return those that a try whose answer was lost had not stored."""
     rows = [{"job_id": job_id, "attempt": attempt, "seq": first + offset, **sample} for offset, sample in enumerate(samples)]
-    if rows:
-        session.execute(upsert(MeasurementSampleRow).on_conflict_do_nothing(), rows)
+    if not rows:
+        return []
+    statement = upsert(MeasurementSampleRow).on_conflict_do_nothing().returning(MeasurementSampleRow.seq)
+    return [samples[seq - first] for seq in sorted(session.scalars(statement, rows))]
+
+
+def _turn() -> ColumnElement[Any]:
+    """Return what the queue is sorted by: when a job was asked for, moved by what its priority is worth."""
+    return Job.created_at - Job.priority * literal(timedelta(seconds=PRIORITY_S), Interval())
 
 
 def _in_seconds(seconds: float) -> ColumnElement[Any]:

@@ -264,6 +264,7 @@ def test_a_report_that_is_repeated_stores_samples_once(sessions: Sessions) -> No
         attempts.report(sessions, attempt, progress=None, samples=readings, samples_before=0)
 
     assert len(samples.list_page(sessions, job_id, PageRequest()).items) == 1
+    assert [one.kind for one in measurements.events_after(sessions, job_id, seq=0).events] == ["status", "status", "sample"]
 
 
 def test_a_released_job_begins_again_until_its_attempts_are_used(sessions: Sessions) -> None:

@@ -5,13 +5,14 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import MeasurementFilter, StoredMeasurement
 from service.errors import IdempotencyConflictError, InvalidRequestError, MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
-from service.jobs.states import QUEUE_LIMIT_S, Status
+from service.jobs.states import PRIORITY_S, QUEUE_LIMIT_S, Status
 from service.settings import Settings
 from service.usecases import attempts, measurements, outcomes, samples
 from service.usecases.access import PageRequest
@@ -118,6 +119,21 @@ def test_urgent_jobs_go_first_and_equal_ones_in_order(sessions: Sessions) -> Non
         taken.append(payload.job_id)
 
     assert taken == [high, normal, later, low]
+
+
+@pytest.mark.parametrize(("headstart", "first"), [(0.9, Priority.HIGH), (1.1, Priority.LOW)])
+def test_nobody_waits_for_ever(sessions: Sessions, headstart: float, first: Priority) -> None:
+    """A step of priority is worth an hour: a low job that waited for more than two goes before a fresh high one."""
+    jobs = {priority: submit(sessions, a_request(priority=priority)) for priority in (Priority.LOW, Priority.HIGH)}
+    waited_s = headstart * 2 * PRIORITY_S
+    with sessions.begin() as session:
+        older = "UPDATE measurements SET created_at = created_at - make_interval(secs => :s) WHERE id = :id"
+        session.execute(text(older), {"s": waited_s, "id": jobs[Priority.LOW]})
+
+    found = attempts.find_queued(sessions, device=ProbeDevice.CPU)
+
+    assert found is not None
+    assert found.job_id == jobs[first]
 
 
 def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:

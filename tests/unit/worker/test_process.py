@@ -112,6 +112,21 @@ def test_a_probe_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch,
     assert has_ended(int(ready.read_text()))
 
 
+def test_a_job_does_not_hang_with_a_probe_that_the_kernel_cannot_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A driver that hangs keeps even a killed process; whoever waits for it is let go."""
+    gate = tmp_path / "gate"
+    with start_probe(PROBE, a_probe_request([{"wait_for": str(gate)}])) as probe:
+        with monkeypatch.context() as hanging:
+            hanging.setattr(process, "TERMINATE_GRACE_S", 0.0)
+            hanging.setattr(process, "KILL_GRACE_S", 0.0)
+            hanging.setattr(process, "_signal_group", lambda _process, _number: None)
+            process.kill_group(probe)
+        is_still_there = not has_ended(probe.pid)
+
+    assert is_still_there
+    assert has_ended(probe.pid)
+
+
 def test_what_the_probe_started_ends_with_it(tmp_path: Path) -> None:
     """The whole process group goes, also after an answer."""
     child = tmp_path / "child"
