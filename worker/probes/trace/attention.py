@@ -1,0 +1,131 @@
+"""Scaled dot product attention as CUDA runs it, for tensors that are not on a GPU.
+
+``scaled_dot_product_attention`` (ATen ``transformers/attention.cpp``, torch 2.13) chooses a kernel by the device and prepares
+its inputs; here the kernel is given, and the preparation is the same.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from worker.probes.kernels import Kernel
+
+_aten = torch.ops.aten
+_ALIGNMENT = 8
+"""Elements to which flash's heads and the rows of a bias are padded (``pad_last_dim``, ``pad_bias``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """One call of ``scaled_dot_product_attention``, its parts in the dtype in which CUDA would run it."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    bias: torch.Tensor | None
+    dropout_p: float
+    is_causal: bool
+    scale: float
+    grouped: bool
+
+
+def attention_with(kernel: Kernel) -> Callable[..., torch.Tensor]:
+    """Return a stand-in for ``scaled_dot_product_attention`` that runs ``kernel``, through CUDA's own operators."""
+
+    def attention(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - the signature is torch's
+        call = _read(*args, **kwargs)
+        if kernel is Kernel.FLASH and _flash_takes(call):
+            return _flash(call)
+        return _math(call) if kernel is Kernel.MATH else _efficient(call)
+
+    return attention
+
+
+def _read(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> _Call:  # noqa: ANN401 - as above
+    given = dict(zip(("attn_mask", "dropout_p", "is_causal"), rest, strict=False)) | named
+    query, key, value, mask = (_lower(tensor) for tensor in (query, key, value, given.get("attn_mask")))
+    scale = given.get("scale")
+    return _Call(
+        query=query,
+        key=key,
+        value=value,
+        bias=_bias(mask, query.dtype),
+        dropout_p=given.get("dropout_p", 0.0),
+        is_causal=given.get("is_causal", False),
+        # The scale of the width that was asked, before it is padded.
+        scale=1 / math.sqrt(query.shape[-1]) if scale is None else scale,
+        grouped=given.get("enable_gqa", False),
+    )
+
+
+def _lower(tensor: torch.Tensor | None) -> Any:  # noqa: ANN401 - what came, in autocast's dtype
+    """CUDA's autocast runs attention in its lower precision."""
+    if tensor is None or not tensor.is_floating_point() or not torch.is_autocast_enabled("cpu"):
+        return tensor
+    return tensor.to(torch.get_autocast_dtype("cpu"))
+
+
+def _flash_takes(call: _Call) -> bool:
+    """Flash knows no bias, and no values of another width than the keys (``sdp_utils.cpp``)."""
+    return call.bias is None and call.query.shape[-1] == call.value.shape[-1]
+
+
+def _flash(call: _Call) -> torch.Tensor:
+    width = call.query.shape[-1]
+    missing = -width % _ALIGNMENT
+    parts = (call.query, call.key, call.value)
+    if missing:
+        parts = tuple(pad(part, (0, missing)) for part in parts)  # type: ignore[assignment]  # three, as before
+    outputs = _aten._scaled_dot_product_flash_attention(  # noqa: SLF001 - an operator's name
+        *parts, call.dropout_p, call.is_causal, return_debug_mask=False, scale=call.scale
+    )
+    mixed: torch.Tensor = outputs[0]
+    return mixed[..., :width] if missing else mixed
+
+
+def _math(call: _Call) -> torch.Tensor:
+    outputs = _aten._scaled_dot_product_attention_math(  # noqa: SLF001 - an operator's name
+        call.query,
+        call.key,
+        call.value,
+        call.bias,
+        call.dropout_p,
+        call.is_causal,
+        scale=call.scale,
+        enable_gqa=call.grouped,
+    )
+    mixed: torch.Tensor = outputs[0]
+    return mixed
+
+
+def _efficient(call: _Call) -> torch.Tensor:
+    query, key, value, bias = call.query, call.key, call.value, call.bias
+    if call.grouped:
+        key, value = (heads.repeat_interleave(query.shape[1] // heads.shape[1], dim=1) for heads in (key, value))
+    if bias is not None:
+        bias = _aligned(bias).expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    keeps = torch.is_grad_enabled() and any(part.requires_grad for part in (query, key, value))
+    outputs = _aten._scaled_dot_product_efficient_attention(  # noqa: SLF001 - an operator's name
+        query, key, value, bias, keeps, call.dropout_p, call.is_causal, scale=call.scale
+    )
+    mixed: torch.Tensor = outputs[0]
+    return mixed
+
+
+def _bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """Return a boolean mask as the bias that attention adds: anew in each call."""
+    if mask is None or mask.dtype is not torch.bool:
+        return mask
+    return torch.where(mask, 0.0, torch.scalar_tensor(float("-inf"), dtype=dtype, device=mask.device))
+
+
+def _aligned(bias: torch.Tensor) -> torch.Tensor:
+    """Pad the rows of a bias whose length is no multiple of the alignment, and look at the part that was asked."""
+    columns = bias.shape[-1]
+    if columns % _ALIGNMENT == 0:
+        return bias
+    return pad(bias, (0, -columns % _ALIGNMENT))[..., :columns]

@@ -1,0 +1,37 @@
+"""Holds a run on fake CPU tensors to what CUDA would do, operator by operator."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+
+from worker.probes.cuda_choices import cuda_choices
+from worker.probes.kernels import Kernel
+from worker.probes.trace.attention import attention_with
+
+
+class _CudaAttention(TorchFunctionMode):
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self._attention = attention_with(kernel)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        del types
+        if func is scaled_dot_product_attention:
+            return self._attention(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def traced_choices(kernel: Kernel) -> Iterator[None]:
+    """Run what is inside with CUDA's choices, and attention through CUDA's own operators: nothing is computed here."""
+    with cuda_choices(kernel), _CudaAttention(kernel):
+        yield

@@ -1,0 +1,99 @@
+"""Runs one point of a plan on fake tensors and writes down what it allocates."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from service.estimator.workload import ServeWorkload, TrainWorkload
+from worker.probes.backend import Subject, Tell
+from worker.probes.plan import NUM_STEPS, Point
+from worker.probes.recorder import listening, mark
+from worker.probes.serving import make_server, serve
+from worker.probes.trace.choices import traced_choices
+from worker.probes.trace.known_values import whole_sequences
+from worker.probes.trace.ledger import Ledger
+from worker.probes.trace.recorder import StorageRecorder, recording_storages
+from worker.probes.trace.roles import Roles
+from worker.probes.training import Trainee, make_trainee, train
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """One run: every allocation in order, and what each is for."""
+
+    ledger: Ledger
+    roles: Roles
+
+
+def run_traced(subject: Subject, point: Point, *, tell: Tell) -> Traced:
+    """Build the model and run it, without a weight or a product; nothing of it is left afterwards."""
+    gc.collect()
+    roles = Roles()
+    tell("building the model")
+    with whole_sequences(), _not_collecting(), FakeTensorMode(), recording_storages() as recorder:
+        witness = _Witness(recorder=recorder, roles=roles)
+        if isinstance(subject.workload, ServeWorkload):
+            _serve(witness, subject, subject.workload, point, tell)
+        else:
+            _train(witness, subject, subject.workload, point, tell)
+        mark("end")
+    return Traced(ledger=recorder.ledger, roles=roles)
+
+
+@contextmanager
+def _not_collecting() -> Iterator[None]:
+    """Keep Python's collector away: when it ran would decide when a cycle's tensors are released."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Witness:
+    """What watches a run: the recorder, and the names that storages get while their tensors are at hand."""
+
+    recorder: StorageRecorder
+    roles: Roles
+
+    def sees_model(self, model: nn.Module) -> None:
+        """Name the weights."""
+        self.roles.weights(self.recorder, model)
+
+    def sees_step(self, mark_name: str, trainee: Trainee) -> None:
+        """Name gradients while they are there, and states once they are."""
+        if mark_name in {"optimizer_step", "between"}:
+            self.roles.gradients(self.recorder, trainee.subject)
+            self.roles.states(self.recorder, trainee.stepper)
+
+
+def _train(witness: _Witness, subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) -> None:
+    trainee = make_trainee(subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices)
+    witness.sees_model(trainee.subject)
+    with listening(lambda name: witness.sees_step(name, trainee)):
+        train(
+            trainee,
+            micro_batch_size=point.micro_batch_size,
+            sequence_length=point.sequence_length,
+            num_steps=NUM_STEPS,
+            tell=tell,
+        )
+
+
+def _serve(witness: _Witness, subject: Subject, workload: ServeWorkload, point: Point, tell: Tell) -> None:
+    server = make_server(subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices)
+    witness.sees_model(server.model)
+    serve(
+        server,
+        num_sequences=point.micro_batch_size,
+        prompt_tokens=point.sequence_length,
+        output_tokens=point.output_tokens,
+        tell=tell,
+    )
