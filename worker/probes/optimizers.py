@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from service.estimator.dtypes import DType
 from service.estimator.precision import Precision
@@ -40,12 +41,43 @@ _OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]
 }
 
 
-def make_stepper(parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool) -> Stepper:
-    """Return the update of ``parameters``; fp32 ones (adapters under any policy) are their own masters."""
+def make_stepper(
+    parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool, casts_when_gathered: bool = False
+) -> Stepper:
+    """Return the update of ``parameters``; fp32 ones (adapters under any policy) are their own masters.
+
+    ``casts_when_gathered``: sharded parameters may be computed with in another dtype than they are kept in.
+    """
     if optimizer not in _OPTIMIZERS:
         message = f"a cpu probe cannot run optimizer {optimizer!r}; it runs {', '.join(_OPTIMIZERS)}"
         raise Refusal(FailureKind.UNSUPPORTED, message)
-    _check(precision)
+    _check(precision, casts_when_gathered=casts_when_gathered)
+    return _joined([_stepper(alike, precision, optimizer=optimizer, clip=clip) for alike in _alike(parameters)])
+
+
+def _alike(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Divide what tensor-parallel ranks split from what they all have: no operator takes lists of both."""
+    split: list[nn.Parameter] = [parameter for parameter in parameters if isinstance(parameter, DTensor)]
+    whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
+    return [group for group in (split, whole) if group]
+
+
+def _joined(steppers: Sequence[Stepper]) -> Stepper:
+    if len(steppers) == 1:
+        return steppers[0]
+
+    def step() -> None:
+        for stepper in steppers:
+            stepper.step()
+
+    def zero_grad() -> None:
+        for stepper in steppers:
+            stepper.zero_grad()
+
+    return Stepper(step=step, zero_grad=zero_grad, keep=tuple(kept for stepper in steppers for kept in stepper.keep))
+
+
+def _stepper(parameters: Sequence[nn.Parameter], precision: Precision, *, optimizer: str, clip: bool) -> Stepper:
     full_precision = all(parameter.dtype is torch.float32 for parameter in parameters)
     if precision.master_dtype is None or full_precision:
         return _plain(parameters, optimizer=optimizer, clip=clip)
@@ -56,7 +88,7 @@ def make_stepper(parameters: Sequence[nn.Parameter], *, precision: Precision, op
     return _masters_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
 
 
-def _check(precision: Precision) -> None:
+def _check(precision: Precision, *, casts_when_gathered: bool) -> None:
     fp32 = {precision.master_dtype, precision.main_grad_dtype, DType.FP32} - {None} == {DType.FP32}
     if precision.master_dtype is None:
         consistent = precision.grad_dtype is precision.param_dtype is precision.optimizer_dtype
@@ -66,7 +98,7 @@ def _check(precision: Precision) -> None:
         consistent = (
             fp32 and precision.optimizer_dtype is DType.FP32 and (moved or precision.grad_dtype is precision.param_dtype)
         )
-    cast = precision.compute_dtype is not precision.param_dtype and not precision.autocast
+    cast = precision.compute_dtype is not precision.param_dtype and not precision.autocast and not casts_when_gathered
     if consistent and not cast and precision.param_dtype in TORCH_DTYPES:
         return
     message = f"precision {precision.name!r} needs a sharded or custom loop; a cpu probe runs one plain loop on one rank"

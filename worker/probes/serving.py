@@ -9,7 +9,7 @@ from transformers import DynamicCache, PreTrainedModel, StaticCache
 
 from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
 from service.jobs.contract import FailureKind
-from worker.probes.build import build_model
+from worker.probes.assemble import assemble
 from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.recorder import mark
@@ -39,10 +39,7 @@ def make_server(
 ) -> Server:
     """Build the model that is served; ``choices`` holds every pass to a kernel."""
     check_serving(workload)
-    attention = "eager" if kernel is Kernel.EAGER else "sdpa"
-    dtype = workload.weight_dtype
-    model = build_model(config, layers=layers, dtype=dtype, attention=attention, device=device)
-    mark("load")
+    model = assemble(config, workload, layers=layers, kernel=kernel, device=device).causal
     model.train(mode=False)
     return Server(model=model, workload=workload, kernel=kernel, choices=choices)
 

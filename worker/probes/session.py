@@ -13,6 +13,7 @@ from worker.probes.build import TORCH_DTYPES
 from worker.probes.extrapolate import Reading
 from worker.probes.host import peak_resident_bytes
 from worker.probes.plan import NUM_STEPS, Point
+from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch, mark, recording
 from worker.probes.serving import make_server, serve
 from worker.probes.training import STEP_MARK, make_trainee, train
@@ -25,7 +26,7 @@ _SPEED_ROUNDS = 3
 def run_point(subject: Subject, point: Point, *, tell: Tell) -> Session:
     """Build, run and measure one point; nothing of it is left afterwards."""
     gc.collect()
-    with recording() as recorded:
+    with fake_ranks(subject.layout, subject.rank), recording() as recorded:
         seconds = _run(subject, point, tell)
         mark("end")
     tell("reading the allocations")

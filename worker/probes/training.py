@@ -12,13 +12,16 @@ from torch.autograd.graph import Node
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from service.estimator.layout import Sharding
 from service.estimator.workload import Checkpointing, Loss, TrainWorkload
 from service.jobs.contract import FailureKind
-from worker.probes.build import TORCH_DTYPES, add_adapters, build_model
+from worker.probes.assemble import assemble
+from worker.probes.build import TORCH_DTYPES
 from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.optimizers import Stepper, make_stepper
 from worker.probes.plan import NUM_MICRO_BATCHES
+from worker.probes.ranks.group import current_layout
 from worker.probes.recorder import mark
 from worker.probes.refusal import Refusal
 
@@ -51,11 +54,8 @@ def make_trainee(
 ) -> Trainee:
     """Build the model, its adapters and its optimizer; ``choices`` holds every forward pass to a kernel."""
     check_training(workload)
-    attention = "eager" if kernel is Kernel.EAGER else "sdpa"
-    dtype = workload.precision.param_dtype
-    causal = build_model(config, layers=layers, dtype=dtype, attention=attention, device=device)
-    mark("load")
-    subject = causal if workload.lora is None else add_adapters(causal, workload.lora)
+    assembled = assemble(config, workload, layers=layers, kernel=kernel, device=device)
+    causal, subject = assembled.causal, assembled.subject
     if workload.activation_checkpointing is Checkpointing.FULL:
         # Backward leaves the function mode, so what it runs again enters it by itself.
         recompute = {
@@ -72,6 +72,7 @@ def make_trainee(
         precision=workload.precision,
         optimizer=workload.optimizer,
         clip=workload.gradient_clipping,
+        casts_when_gathered=current_layout().sharding is Sharding.FSDP2,
     )
     return Trainee(subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel, choices=choices)
 

@@ -1,0 +1,61 @@
+"""Turns a model into what one rank of a layout holds of it."""
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from service.estimator.layout import Layout, Sharding
+from service.estimator.workload import TrainWorkload, Workload
+from service.jobs.contract import FailureKind
+from service.jobs.ranks import rank_obstacles
+from worker.probes.ranks.fully_sharded import shard_fully
+from worker.probes.ranks.materialize import materialize
+from worker.probes.ranks.mesh import make_grid
+from worker.probes.ranks.replicated import replicate
+from worker.probes.ranks.tensor_parallel import split_layers
+from worker.probes.refusal import Refusal
+
+
+def parallelize(subject: nn.Module, layout: Layout, workload: Workload, *, device: str) -> nn.Module:
+    """Return the model that is called: ``subject``, made on meta and split, sharded or replicated, with weights on ``device``.
+
+    Runs inside ``fake_ranks``; ``device`` is ``cpu`` or ``cuda``, and under a fake mode the weights are fake. They have no
+    values yet. Raises Refusal for a layout of which no rank can be run.
+    """
+    check_layout(layout, workload)
+    causal = _causal(subject)
+    grid = make_grid(layout, device)
+    if layout.tensor_parallel > 1:
+        split_layers(causal, grid.tensor)
+    if layout.sharding is Sharding.FSDP2 and isinstance(workload, TrainWorkload):
+        shard_fully(subject, causal, grid.states, layout=layout, precision=workload.precision)
+    materialize(subject, causal, device)
+    if layout.sharding is Sharding.DDP and layout.data_parallel > 1:
+        return replicate(subject)
+    return subject
+
+
+def check_layout(layout: Layout, workload: Workload) -> None:
+    """Raise Refusal for a layout of which no rank can be run."""
+    for _field, message in rank_obstacles(layout, workload):
+        raise Refusal(FailureKind.UNSUPPORTED, message)
+
+
+def rank_notes(layout: Layout, rank: int) -> tuple[str, ...]:
+    """Say what a rank that was run alone stands for, and what it cannot show."""
+    notes = [f"ran rank {rank} of {layout.num_gpus}: the others exist by number only, their collectives return at once"]
+    notes.append("the buffers of NCCL, outside of the allocator, are not there")
+    if layout.sharding is Sharding.FSDP2:
+        notes.append(
+            "reserved bytes are those of one stream; on a GPU FSDP2 gathers and reduces on streams of their own, and what one "
+            "stream has freed serves no other, so more is reserved there"
+        )
+    if layout.tensor_parallel > 1:
+        notes.append(
+            "the embedding is whole on every rank, as base_model_tp_plan has it; transformers' own loader (tp_plan 'auto', "
+            "release 5.23) splits it too"
+        )
+    return tuple(notes)
+
+
+def _causal(subject: nn.Module) -> PreTrainedModel:
+    return next(module for module in subject.modules() if isinstance(module, PreTrainedModel))
