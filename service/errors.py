@@ -22,6 +22,7 @@ ServiceError
  │    ├── InvalidCursorError
  │    ├── UnknownModelError          named in a body
  │    ├── UnknownGpuError            named in a body
+ │    ├── ImportRefusedError         a job of a file contradicts its question
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
  ├── UnavailableError 503            a part that this needs is away
@@ -200,6 +201,13 @@ class UnknownGpuError(InvalidRequestError):
 
     type = "unknown-gpu"
     title = "Unknown GPU"
+
+
+class ImportRefusedError(InvalidRequestError):
+    """A job of a file cannot be stored, so that nothing of the file was."""
+
+    type = "import-refused"
+    title = "The file cannot be imported"
 
 
 class UnstorableTextError(InvalidRequestError):

@@ -10,6 +10,7 @@ from litestar.types import ASGIApp
 
 from service.api.decoding import read_body, read_query
 from service.api.events import event_stream
+from service.api.imports import import_file
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
 from service.api.resolving import read_measurement
@@ -262,4 +263,4 @@ def _found(result: StoredResult) -> dict[str, Any]:
     }
 
 
-router = Router(path="/v1/measurements", route_handlers=[create, list_all, read, cancel, samples, events])
+router = Router(path="/v1/measurements", route_handlers=[create, import_file, list_all, read, cancel, samples, events])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from service.jobs.contract import MeasureRequest
 from service.jobs.states import Status
 
 Json = Mapping[str, object]
@@ -26,6 +27,8 @@ class StoredResult:
     steady_bytes: int | None
     notes: Sequence[str]
     calibration_id: UUID | None
+    readings: Sequence[Json] = ()
+    """Of an import: every number of the file that it rests on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,25 @@ class StoredMeasurement:
     started_at: datetime | None
     finished_at: datetime | None
     deadline_at: datetime
+    source: str = "probe"
+    family: str | None = None
+    task: str | None = None
     result: StoredResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewImport:
+    """A measurement that somebody else took, to be stored unless its hash is."""
+
+    id: UUID
+    import_hash: str
+    request: MeasureRequest
+    key: str
+    environment: Mapping[str, str]
+    peaks: Json
+    prediction: Json | None
+    readings: Sequence[Json]
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,6 +138,9 @@ def _value(row: MeasureJobRow, result: MeasurementResultRow | None) -> StoredMea
         started_at=row.started_at,
         finished_at=row.finished_at,
         deadline_at=row.deadline_at,
+        source=row.source,
+        family=row.family,
+        task=row.task,
         result=None if result is None else _result(result),
     )
 
@@ -156,4 +159,5 @@ def _result(row: MeasurementResultRow) -> StoredResult:
         steady_bytes=row.steady_bytes,
         notes=row.notes,
         calibration_id=row.calibration_id,
+        readings=row.readings,
     )

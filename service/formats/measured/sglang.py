@@ -24,10 +24,8 @@ _SETTINGS: Mapping[str, re.Pattern[str]] = {
     "pipeline_parallel": re.compile(r"\bpp_size=([0-9]{1,5})\b"),
     "gpu_memory_fraction": re.compile(r"\bmem_fraction_static=(0\.[0-9]{1,6})\b"),
     "max_model_len": re.compile(r"\bcontext_len=([0-9]{1,9})\b"),
-    "max_num_sequences": re.compile(r"\bmax_running_requests=([0-9]{1,9})\b"),
-    "max_num_batched_tokens": re.compile(r"\bchunked_prefill_size=([0-9]{1,9})\b"),
 }
-_COUNTS = ("tensor_parallel", "pipeline_parallel", "max_model_len", "max_num_sequences", "max_num_batched_tokens")
+_COUNTS = ("tensor_parallel", "pipeline_parallel", "max_model_len")
 
 
 def parse_sglang(text: str) -> Parsed:

@@ -24,6 +24,7 @@ RESOURCES = {
     "/v1/plans",
     "/v1/ceilings",
     "/v1/measurements",
+    "/v1/measurements/import",
     "/v1/measurements/{id}",
     "/v1/measurements/{id}/events",
     "/v1/measurements/{id}/samples",

@@ -1,0 +1,71 @@
+"""Every statement about measurements that were imported: rows that were never jobs, written finished."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from service.db.measurement import NewImport
+from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
+from service.jobs.contract import document_of
+from service.jobs.states import Status
+
+Job = MeasureJobRow
+PHASE = "imported"
+
+
+def imported(session: Session, hashes: Collection[str]) -> dict[str, UUID]:
+    """Return the measurement of every hash that is stored."""
+    rows = session.execute(select(Job.import_hash, Job.id).where(Job.import_hash.in_(hashes)))
+    return {str(row.import_hash): row.id for row in rows}
+
+
+def insert_import(session: Session, new: NewImport) -> UUID:
+    """Store a measurement with its result and return its id; where its hash is stored by now, the id of that one."""
+    statement = (
+        insert(Job)
+        .values(
+            id=new.id,
+            source="import",
+            import_hash=new.import_hash,
+            state=Status.SUCCEEDED.value,
+            phase=PHASE,
+            progress=1.0,
+            request=document_of(new.request),
+            key=new.key,
+            device=new.request.device.value,
+            gpu=new.request.gpu,
+            model_name=new.request.model.name,
+            model_revision=new.request.model.revision,
+            deadline_at=func.now(),
+            finished_at=func.now(),
+            last_event=1,
+        )
+        .on_conflict_do_nothing(index_elements=["import_hash"])
+        .returning(Job.id)
+    )
+    made = session.scalars(statement).one_or_none()
+    if made is None:
+        return imported(session, [new.import_hash])[new.import_hash]
+    session.add(_result(new))
+    event = {"status": Status.SUCCEEDED.value, "attempt": 0, "reason": PHASE}
+    session.add(MeasurementEventRow(job_id=new.id, seq=1, kind="status", data=event))
+    session.flush()
+    return made
+
+
+def _result(new: NewImport) -> MeasurementResultRow:
+    return MeasurementResultRow(
+        job_id=new.id,
+        attempt=0,
+        environment=dict(new.environment),
+        peaks=dict(new.peaks),
+        instants=[],
+        probes=[],
+        prediction=None if new.prediction is None else dict(new.prediction),
+        readings=[dict(reading) for reading in new.readings],
+        extrapolated=False,
+        notes=list(new.notes),
+    )
