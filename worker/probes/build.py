@@ -1,22 +1,56 @@
-"""A real Hugging Face model with random weights, made from a config.json and cut to its first layers."""
+"""A real Hugging Face model with random weights, made from a config.json and cut to some of its layers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch._subclasses.fake_tensor import is_fake
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, initialization
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForImageClassification,
+    AutoModelForImageTextToText,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+    PreTrainedConfig,
+    PreTrainedModel,
+    initialization,
+)
 
 from service.estimator.dtypes import DType
+from service.estimator.families.registry import architecture_from_config
 from service.estimator.workload import Lora
 from service.jobs.contract import FailureKind
+from worker.probes.cut import cut_to
 from worker.probes.refusal import Refusal
+from worker.probes.stack import stack_of
 
 TORCH_DTYPES = {DType.FP32: torch.float32, DType.BF16: torch.bfloat16, DType.FP16: torch.float16}
 
-_DEPTH_FIELDS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_PER_LAYER_FIELDS = ("layer_types", "mlp_layer_types", "no_rope_layers")
+_SEQ2SEQ, _MASKED, _IMAGES_AND_TEXT = AutoModelForSeq2SeqLM, AutoModelForMaskedLM, AutoModelForImageTextToText
+_CLASSES: Mapping[str, type] = {
+    "bart": _SEQ2SEQ,
+    "bert": _MASKED,
+    "clip": AutoModel,
+    "distilbert": _MASKED,
+    "gemma3": _IMAGES_AND_TEXT,
+    "llava": _IMAGES_AND_TEXT,
+    "mbart": _SEQ2SEQ,
+    "modernbert": _MASKED,
+    "mt5": _SEQ2SEQ,
+    "qwen2_5_vl": _IMAGES_AND_TEXT,
+    "qwen2_vl": _IMAGES_AND_TEXT,
+    "roberta": _MASKED,
+    "t5": _SEQ2SEQ,
+    "vit": AutoModelForImageClassification,
+    "whisper": AutoModelForSpeechSeq2Seq,
+}
+"""What makes a model with its head; AutoModelForCausalLM where nothing is said."""
+_NOT_READ = frozenset({"architectures", "torch_dtype", "dtype", "auto_map"})
 _PATTERN_ELEMENTS = 2**20
 _INITIAL_STD = 0.02
 
@@ -25,37 +59,27 @@ def build_model(
     config: Mapping[str, object], *, layers: Sequence[int], dtype: DType, attention: str, device: str = "cpu"
 ) -> PreTrainedModel:
     """Return the model on ``device`` in training mode; ``attention`` is transformers' word: ``eager`` or ``sdpa``."""
-    cut = cut_config(config, layers)
-    hf_config = AutoConfig.for_model(str(cut.pop("model_type")), **cut)
-    hf_config.use_cache = False
+    hf_config = cut_config(config, layers)
+    made_by: Any = _CLASSES.get(hf_config.model_type, AutoModelForCausalLM)
     # Made where it is to be: through the host's memory a large model would take minutes.
     with initialization.no_init_weights(), torch.device(device):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]  # transformers' factories are untyped
-            hf_config,
-            dtype=_torch_dtype(dtype),
-            attn_implementation=attention,
-        )
+        model: PreTrainedModel = made_by.from_config(hf_config, dtype=_torch_dtype(dtype), attn_implementation=attention)
     model.tie_weights()
     fill(model.parameters())
     model.train()
     return model
 
 
-def cut_config(config: Mapping[str, object], layers: Sequence[int]) -> dict[str, object]:
+def cut_config(config: Mapping[str, object], layers: Sequence[int]) -> PreTrainedConfig:
     """Return the config of the same model with only these ``layers``, by their places in the whole."""
-    if "quantization_config" in config:
-        message = "the config names quantised weights; a cpu probe runs 16 and 32 bit weights only: drop quantization_config"
+    if config.get("quantization_config") is not None:
+        message = "the config names quantised weights; a probe runs 16 and 32 bit weights only: drop quantization_config"
         raise Refusal(FailureKind.UNSUPPORTED, message)
-    cut = {name: value for name, value in config.items() if name not in {"architectures", "torch_dtype", "dtype", "auto_map"}}
-    depth = next((name for name in _DEPTH_FIELDS if name in cut), None)
-    if depth is None:
-        message = f"the config has none of {', '.join(_DEPTH_FIELDS)}; a probe must know how deep the model is"
-        raise Refusal(FailureKind.INVALID_REQUEST, message)
-    cut[depth] = len(layers)
-    for name in _PER_LAYER_FIELDS:
-        if isinstance(listed := cut.get(name), list):
-            cut[name] = [listed[layer] for layer in layers]
-    return cut
+    words = {name: value for name, value in config.items() if name not in _NOT_READ}
+    hf_config = AutoConfig.for_model(str(words.pop("model_type")), **words)
+    cut_to(hf_config, stack_of(architecture_from_config(config)), layers)
+    hf_config.use_cache = False
+    return hf_config
 
 
 def add_adapters(model: PreTrainedModel, lora: Lora) -> nn.Module:

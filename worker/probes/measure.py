@@ -1,7 +1,6 @@
 """From a request to a result: plan, run each point, extrapolate, explain."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
@@ -11,13 +10,15 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
+from worker.probes.answer import answer_of
 from worker.probes.backend import Backend, Session, Subject, backend_for
-from worker.probes.extrapolate import Answer, at_depth, at_tokens, instants_of
+from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
 from worker.probes.plan import NUM_STEPS, Plan, Point, Question, make_plan, workload_at
 from worker.probes.refusal import Refusal
 from worker.probes.report import Ran, report
 from worker.probes.serving import check_serving
+from worker.probes.stack import keep
 from worker.probes.teller import Say, Teller
 from worker.probes.training import check_training
 
@@ -29,18 +30,25 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
     """Run the probes that a request needs and return what they found; raises Refusal."""
     device = backend or backend_for(request.device)
     question, config = _question(request)
-    _check(question.workload)
+    _check(question)
     analytic = _Analytic(question)
     subject = _subject(question, config)
     bearable = device.host(_compute_dtype(question.workload))
     plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
     sessions = _run(plan, subject, device, say)
-    answer = _answer(plan, sessions, analytic.instants)
+    answer = answer_of(plan, [session.reading for session in sessions], question, analytic.instants)
     difference = _difference(question, subject.kernel) if device.device is ProbeDevice.CPU else None
     return report(plan, sessions, answer, Ran(subject=subject, backend=device, difference=difference))
 
 
-def _check(workload: Workload) -> None:
+def _check(question: Question) -> None:
+    workload, layout = question.workload, question.layout
+    if layout.num_gpus > 1:
+        message = (
+            f"a probe runs one rank that is alone, and this layout has {layout.num_gpus}; ask with every degree 1: "
+            "what is learnt there is used for data-parallel replicas as well"
+        )
+        raise Refusal(FailureKind.UNSUPPORTED, message)
     if isinstance(workload, ServeWorkload):
         check_serving(workload)
     else:
@@ -64,7 +72,7 @@ class _Analytic:
         question = self._question
         try:
             answer = estimate(
-                question.architecture.with_layers(point.num_layers),
+                keep(question.architecture, point.layers),
                 workload_at(question.workload, point),
                 layout=question.layout,
                 device=_BOUNDLESS,
@@ -142,30 +150,3 @@ def _run(plan: Plan, subject: Subject, backend: Backend, say: Say) -> tuple[Sess
 
 _SERVE_STEPS = 2
 """Prefill and decode."""
-
-
-def _answer(plan: Plan, sessions: tuple[Session, ...], analytic: Callable[[Point], Mapping[str, int]]) -> Answer:
-    """Return the bytes of the asked model: first to its depth, then, where fewer tokens were run, to its tokens."""
-    depth = plan.asked.num_layers
-    sizes = {replace(session.reading.point, layers=plan.asked.layers): session.reading.point for session in sessions}
-    answers = {
-        size: at_depth(
-            [session.reading for session in sessions if replace(session.reading.point, layers=plan.asked.layers) == size],
-            depth,
-        )
-        for size in sizes
-    }
-    if plan.exact_tokens:
-        return answers[plan.asked]
-    at_asked = analytic(plan.asked)
-    instants = {}
-    for name in at_asked:
-        if all(name in answer.instants for answer in answers.values()):
-            instants[name] = at_tokens(
-                {size.num_tokens: answer.instants[name] for size, answer in answers.items()},
-                {size.num_tokens: analytic(size)[name] for size in answers},
-                num_tokens=plan.asked.num_tokens,
-                analytic_bytes=at_asked[name],
-            )
-    steady = {answer.steady_bytes for answer in answers.values()}
-    return Answer(instants=instants, steady_bytes=min(steady))

@@ -9,6 +9,7 @@ from statistics import median, quantiles
 import torch
 
 from service.jobs.contract import InstantReading, Peaks, ProbeDevice, ProbeReading, ProbeResult, StepTime
+from worker.probes.answer import is_linear
 from worker.probes.backend import Backend, Session, Subject
 from worker.probes.extrapolate import Answer, instants_of
 from worker.probes.kernels import Kernel
@@ -49,8 +50,8 @@ def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, ran: Ran) 
         extrapolated=plan.extrapolated,
         steady_bytes=answer.steady_bytes,
         step_time_s=None if own is None else _step_time(own.step_seconds),
-        transferable=not difference and all(session.transferable for session in sessions),
-        notes=(*plan.notes, *_kernel_notes(ran), *own_notes, *difference),
+        transferable=not difference and is_linear(answer) and all(session.transferable for session in sessions),
+        notes=(*plan.notes, *answer.notes, *_kernel_notes(ran), *own_notes, *difference),
     )
 
 

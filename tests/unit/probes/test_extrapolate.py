@@ -34,7 +34,7 @@ def test_two_depths_give_every_depth_exactly(saved: int, grads: int, head: int, 
     slices = [run(depth, saved=saved, grads=grads, head=head, update=update) for depth in (2, 3)]
     whole = run(num_layers, saved=saved, grads=grads, head=head, update=update)
 
-    answer = at_depth(slices, num_layers)
+    answer = at_depth(slices, range(num_layers), [0] * num_layers)
 
     assert answer.instants == {"load": whole.load_bytes} | instants_of(whole.live)
     assert answer.steady_bytes == whole.steady_bytes
@@ -45,7 +45,7 @@ def test_the_total_peak_would_not_extrapolate() -> None:
     shapes = {"saved": 1, "grads": 10, "head": 1000, "update": 300}
     first, second, whole = (max(run(depth, **shapes).live.values()) for depth in (2, 3, 32))
 
-    answer = at_depth([run(2, **shapes), run(3, **shapes)], 32)
+    answer = at_depth([run(2, **shapes), run(3, **shapes)], range(32), [0] * 32)
 
     assert max(answer.instants.values()) == whole
     assert first + (second - first) * 30 != whole
@@ -55,7 +55,7 @@ def test_one_run_answers_for_itself() -> None:
     """A model that was run whole needs no line."""
     whole = run(5, saved=3, grads=2, head=7)
 
-    assert at_depth([whole], 5).instants == {"load": 12} | instants_of(whole.live)
+    assert at_depth([whole], range(5), [0] * 5).instants == {"load": 12} | instants_of(whole.live)
 
 
 @given(residual=st.integers(-(10**9), 10**9), per_token=st.integers(-(10**5), 10**5))

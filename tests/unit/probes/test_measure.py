@@ -147,15 +147,17 @@ def test_another_family_agrees_at_its_peak(workload: TrainWorkload) -> None:
 
 
 def test_slices_answer_for_the_deep_model() -> None:
-    """Two and three layers say what ten need, to the byte."""
+    """Two and three layers say what ten need, to the byte, which the fourth and the whole bear out."""
     deep = dict(LLAMA) | {"num_hidden_layers": 10}
 
     sliced, whole = measured(config=deep), measured(config=deep, full_depth=True)
 
-    assert [probe.num_layers for probe in sliced.probes] == [2, 3]
+    assert [probe.num_layers for probe in sliced.probes] == [2, 3, 4]
     assert (sliced.extrapolated, whole.extrapolated) == (True, False)
     assert by_name(sliced.instants) == pytest.approx(by_name(whole.instants), abs=64)
     assert sliced.steady_bytes == whole.steady_bytes
+    assert any(note.startswith("the slices alone say") and note.endswith("+0.0000%") for note in whole.notes)
+    assert not any("lie up to" in note for note in (*sliced.notes, *whole.notes))
 
 
 def test_a_slow_host_still_answers_for_the_asked_tokens() -> None:

@@ -13,7 +13,7 @@ from service.jobs.contract import FailureKind
 from worker.probes.plan import MIN_SEQUENCE, Host, Plan, Point, Question, make_plan
 from worker.probes.refusal import Refusal
 
-BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=3e9, scratch_factor=1.25)
+BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=1e12, scratch_factor=1.25)
 BYTES_PER_TOKEN = 10**6
 LORA = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
 
@@ -65,6 +65,7 @@ def test_runs_the_asked_batch_at_two_depths() -> None:
     assert [(point.num_layers, point.micro_batch_size, point.sequence_length) for point in plan.points] == [
         (2, 4, 256),
         (3, 4, 256),
+        (4, 4, 256),
     ]
     assert plan.extrapolated
     assert plan.exact_tokens
@@ -81,10 +82,13 @@ def test_a_shallow_model_is_run_itself(num_layers: int) -> None:
 
 
 def test_full_depth_runs_the_whole_model() -> None:
-    """A user may ask for all layers."""
+    """A user may ask for all layers: the slices are held against them where there is time for both."""
     plan = plan_of(question(full_depth=True))
+    hurried = plan_of(question(full_depth=True), replace(BIG_HOST, flops_per_second=1.3e11))
 
-    assert plan.points == (plan.asked,)
+    assert plan.points[-1] == hurried.points[-1] == plan.asked
+    assert not plan.extrapolated
+    assert (len(plan.points), len(hurried.points)) == (3, 1)
 
 
 def test_a_small_host_gets_shallower_slices() -> None:
@@ -140,12 +144,6 @@ def test_refuses_what_the_deadline_does_not_allow() -> None:
 
     assert refused.value.kind is FailureKind.UNSUPPORTED
     assert "deadline" in refused.value.message
-
-
-def test_refuses_more_than_one_rank() -> None:
-    """One process on a CPU is one rank."""
-    with pytest.raises(Refusal, match="one rank"):
-        plan_of(replace(question(), layout=Layout(data_parallel=8)))
 
 
 def test_serving_keeps_prompt_and_output() -> None:
