@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
 from service.estimator.workload import TrainWorkload, Workload
@@ -37,8 +38,9 @@ def assemble(
         causal = build_model(config, layers=layers, dtype=dtype, attention=attention, device=device)
         mark("load")
         return Assembled(subject=causal if lora is None else add_adapters(causal, lora), causal=causal)
-    causal = build_model(config, layers=layers, dtype=dtype, attention=attention, device="meta")
-    whole = causal if lora is None else add_adapters(causal, lora)
+    with _disable_current_modes():  # fake tensors come with the storage
+        causal = build_model(config, layers=layers, dtype=dtype, attention=attention, device="meta")
+        whole = causal if lora is None else add_adapters(causal, lora)
     subject = parallelize(whole, layout, workload, device=device)
     fill(local_weights(subject))
     mark("load")

@@ -1,9 +1,12 @@
 """Gives a model that was made on meta, and shared out there, its storage: no rank ever holds the whole model."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import is_fake
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
@@ -12,13 +15,30 @@ def materialize(subject: nn.Module, causal: PreTrainedModel, device: str) -> Non
     """Allocate this rank's part of every weight on ``device`` and compute the buffers, as transformers' own loader does.
 
     (``_load_and_finalize_distributed_pretrained_model`` in transformers 5.23: to_empty, tie, initialise what is not loaded.)
-    The weights are left without values.
+    The weights are left without values; fake buffers have none either.
     """
-    subject.to_empty(device=device)
+    with _taking_meta():
+        subject.to_empty(device=device)
     causal.tie_weights(recompute_mapping=False)
+    if any(is_fake(weight) for weight in local_weights(subject)):
+        return
     for parameter in subject.parameters():
         parameter._is_hf_initialized = True  # type: ignore[attr-defined]  # noqa: SLF001 - transformers' mark of a loaded weight
     causal.initialize_weights()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+
+
+@contextmanager
+def _taking_meta() -> Iterator[None]:
+    """Let a fake mode, if there is one, make fake tensors after real ones on meta."""
+    mode = detect_fake_mode()
+    if mode is None:
+        yield
+        return
+    allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        yield
+    finally:
+        mode.allow_non_fake_inputs = allowed
 
 
 def local_weights(subject: nn.Module) -> Iterator[torch.Tensor]:

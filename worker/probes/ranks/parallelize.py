@@ -1,6 +1,7 @@
 """Turns a model into what one rank of a layout holds of it."""
 
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
 from service.estimator.layout import Layout, Sharding
@@ -23,15 +24,21 @@ def parallelize(subject: nn.Module, layout: Layout, workload: Workload, *, devic
     """
     check_layout(layout, workload)
     causal = _causal(subject)
+    with _disable_current_modes():
+        _share_out(subject, causal, layout, workload, device=device)
+    materialize(subject, causal, device)
+    if layout.sharding is Sharding.DDP and layout.data_parallel > 1:
+        return replicate(subject)
+    return subject
+
+
+def _share_out(subject: nn.Module, causal: PreTrainedModel, layout: Layout, workload: Workload, *, device: str) -> None:
+    """Split and shard what has no storage yet, outside of all modes: meshes are tensors of ranks whose values are read."""
     grid = make_grid(layout, device)
     if layout.tensor_parallel > 1:
         split_layers(causal, grid.tensor)
     if layout.sharding is Sharding.FSDP2 and isinstance(workload, TrainWorkload):
         shard_fully(subject, causal, grid.states, layout=layout, precision=workload.precision)
-    materialize(subject, causal, device)
-    if layout.sharding is Sharding.DDP and layout.data_parallel > 1:
-        return replicate(subject)
-    return subject
 
 
 def check_layout(layout: Layout, workload: Workload) -> None:

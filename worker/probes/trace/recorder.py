@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from worker.probes.recorder import listening
@@ -43,6 +44,7 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.ledger = ledger
         self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._left_out: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(
         self,
@@ -52,7 +54,8 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
         kwargs: Mapping[str, Any] | None = None,
     ) -> object:
         """Run an operator and write down the storages that are new."""
-        del types
+        if DTensor in types:
+            return NotImplemented  # a distributed tensor takes itself apart, and this rank's part of it comes by here
         named = kwargs or {}
         if func in _NO_STORAGE:
             return func(*args, **named)
@@ -60,7 +63,9 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
             return args[0]
         as_on_cuda: Callable[..., object] = OUTPUTS.get(func) or _plain
         outputs = as_on_cuda(func, *args, **named)
-        if func not in _ON_HOST:
+        if func in _ON_HOST:
+            self._leave_out(outputs)
+        else:
             self._see_all(outputs, str(func))
         if func in SCRATCH:
             self._scratch(SCRATCH[func](*args, **named), str(func))
@@ -68,7 +73,8 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
 
     def place_of(self, tensor: torch.Tensor) -> int | None:
         """Return the ledger's place of a tensor's storage, ``None`` where it was not recorded."""
-        known = self._known.get(tensor.untyped_storage()._cdata)  # noqa: SLF001 - the storage's identity
+        held = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        known = self._known.get(held.untyped_storage()._cdata)  # noqa: SLF001 - the storage's identity
         return None if known is None else known[0]
 
     def resized(self, storage: torch.UntypedStorage, num_bytes: int) -> None:
@@ -90,10 +96,18 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
 
     def _see(self, tensor: torch.Tensor, operator: str) -> None:
         storage = tensor.untyped_storage()
-        if storage._cdata in self._known:  # noqa: SLF001 - the storage's identity
+        identity = storage._cdata  # noqa: SLF001 - the storage's identity
+        if identity in self._known or identity in self._left_out:
             return
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
         self._begin(storage, self.ledger.make(storage.nbytes(), operator, shape, dtype))
+
+    def _leave_out(self, output: object) -> None:
+        """Never count a storage, whatever writes into it later."""
+        assert isinstance(output, torch.Tensor)  # noqa: S101 - what these operators return
+        storage, left_out = output.untyped_storage(), self._left_out
+        identity = storage._cdata  # noqa: SLF001 - the storage's identity
+        left_out[identity] = weakref.ref(storage, lambda _: left_out.pop(identity, None))
 
     def _begin(self, storage: torch.UntypedStorage, place: int) -> None:
         identity = storage._cdata  # noqa: SLF001 - the storage's identity

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from service.estimator.workload import ServeWorkload, TrainWorkload
 from worker.probes.backend import Subject, Tell
 from worker.probes.plan import NUM_STEPS, Point
+from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import listening, mark
 from worker.probes.serving import make_server, serve
 from worker.probes.trace.choices import traced_choices
@@ -34,7 +35,8 @@ def run_traced(subject: Subject, point: Point, *, tell: Tell) -> Traced:
     gc.collect()
     roles = Roles()
     tell("building the model")
-    with whole_sequences(), _not_collecting(), FakeTensorMode(), recording_storages() as recorder:
+    ranks = fake_ranks(subject.layout, subject.rank)
+    with ranks, whole_sequences(), _not_collecting(), FakeTensorMode(), recording_storages() as recorder:
         witness = _Witness(recorder=recorder, roles=roles)
         if isinstance(subject.workload, ServeWorkload):
             _serve(witness, subject, subject.workload, point, tell)
