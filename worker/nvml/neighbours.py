@@ -19,9 +19,10 @@ def own_pid(before: Processes | None, after: Processes | None, pid: int) -> int 
     """
     if after is None:
         return None
-    if pid in after:
-        return pid
+    # A process that was there before is another one, even under this one's number: outside, numbers are given anew.
     appeared = set(after) - set(before or {})
+    if pid in appeared:
+        return pid
     return next(iter(appeared)) if len(appeared) == 1 else None
 
 

@@ -1,0 +1,241 @@
+"""A CUDA probe from the first mark to the session, on a GPU that is played by a processor."""
+
+from pathlib import Path
+
+import pytest
+
+from service.estimator.dtypes import DType
+from service.estimator.precision import POLICIES
+from service.estimator.units import format_bytes
+from service.estimator.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload, Workload
+from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
+from tests.fake_nvml import FakeGpu, FakeNvml
+from worker.probes.backend import Session, Subject
+from worker.probes.cuda.backend import SNAPSHOT_VARIABLE, CudaBackend
+from worker.probes.cuda.speed import Ruler
+from worker.probes.cuda.watch import NUM_ROUNDS, NUM_TIMED_ROUNDS
+from worker.probes.kernels import Kernel
+from worker.probes.plan import Point
+from worker.probes.refusal import Refusal
+from worker.probes.session import run_point
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 1,
+    "vocab_size": 101,
+    "max_position_embeddings": 64,
+}
+RULER = Ruler(matrix_size=16, num_copied=16)
+POINT = Point(layers=(0,), micro_batch_size=2, sequence_length=8)
+TRAINING = TrainWorkload(sequence_length=8, micro_batch_size=2, precision=POLICIES["fp32"])
+SERVING = ServeWorkload(num_sequences=2, prompt_tokens=8, output_tokens=4)
+
+
+class StartingGpu(FakeDriver):
+    """A driver whose start takes memory of the fake GPU, under another number than this process's."""
+
+    def __init__(self, gpu: FakeGpu, **words: object) -> None:
+        """Start on this GPU."""
+        super().__init__(**words)  # type: ignore[arg-type]  # the fake's own words
+        self._gpu = gpu
+
+    def start(self) -> None:
+        """Take what a context takes."""
+        super().start()
+        self._gpu.used += CONTEXT_BYTES
+        if self._gpu.processes is not None:
+            self._gpu.processes[4242] = CONTEXT_BYTES
+
+
+def subject(workload: Workload) -> Subject:
+    """Return the tiny llama under this workload."""
+    return Subject(config=CONFIG, workload=workload, kernel=Kernel.FLASH)
+
+
+def silent(_step: str) -> None:
+    """Tell nothing."""
+
+
+def backend_on(gpu: FakeGpu, driver: FakeDriver | None = None, environ: dict[str, str] | None = None) -> CudaBackend:
+    """Return a backend whose only GPU is this one."""
+    return CudaBackend(driver=driver or StartingGpu(gpu), nvml=FakeNvml(gpu), environ=environ or {}, ruler=RULER)
+
+
+def run(workload: Workload, point: Point = POINT) -> Session:
+    """Run a workload on a fresh fake GPU."""
+    return backend_on(FakeGpu(uuid="GPU-1111")).run(subject(workload), point, tell=silent)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Session:
+    """Return a training that many tests look at."""
+    return run(TRAINING)
+
+
+@pytest.mark.parametrize("checkpointing", [Checkpointing.NONE, Checkpointing.FULL])
+def test_training_is_divided_as_on_a_processor(checkpointing: Checkpointing) -> None:
+    """The stretches of the last step are those of a recorded CPU run, name by name: one extrapolation reads both."""
+    workload = TrainWorkload(sequence_length=8, micro_batch_size=2, activation_checkpointing=checkpointing)
+    session = run(workload)
+    recorded = run_point(subject(workload), POINT, tell=silent)
+
+    assert set(session.reading.live) == set(recorded.reading.live)
+    assert session.reserved is not None
+    assert set(session.reserved) == set(session.reading.live)
+
+
+def test_only_steady_steps_are_timed(trained: Session) -> None:
+    """The two cold steps and the one that is looked at closely do not count."""
+    session = trained
+
+    assert len(session.step_seconds) == NUM_TIMED_ROUNDS
+    assert len(set(session.step_seconds)) == 1
+    assert session.step_seconds[0] > 0
+
+
+def test_workspaces_are_counted_apart(trained: Session) -> None:
+    """Live bytes leave out what cuBLAS holds, which CUDA's own count of allocated bytes has."""
+    reading = trained.reading
+    peak = max(reading.live, key=lambda name: reading.live[name])
+
+    assert reading.allocator[peak] - reading.live[peak] == WORKSPACE_BYTES + 512
+    assert any(f"workspaces hold {format_bytes(WORKSPACE_BYTES)}" in note for note in trained.notes)
+
+
+def test_the_weights_are_seen_before_the_first_step(trained: Session) -> None:
+    """At the mark of loading nothing has run, so there are no workspaces to leave out."""
+    assert trained.reading.load_bytes == MIB
+
+
+def test_serving_runs_its_rounds() -> None:
+    """Prefill and decode are looked at, decodes are timed, and the time of a prefill is told."""
+    session = run(SERVING, Point(layers=(0,), micro_batch_size=2, sequence_length=8, output_tokens=4))
+
+    assert set(session.reading.live) == {"prefill", "decode"}
+    assert len(session.step_seconds) == NUM_TIMED_ROUNDS
+    assert any(note.startswith("prefill took") for note in session.notes)
+
+
+def test_a_prefill_alone_has_no_decode_to_time() -> None:
+    """Without output tokens there is no step time."""
+    session = run(ServeWorkload(num_sequences=2, prompt_tokens=8), POINT)
+
+    assert session.step_seconds == ()
+    assert set(session.reading.live) == {"prefill"}
+
+
+def test_the_context_is_seen_from_a_container(trained: Session) -> None:
+    """The process is the one that came with CUDA's start, under whatever number; its bytes are NVML's."""
+    assert trained.context_bytes == CONTEXT_BYTES
+    assert trained.device_bytes == CONTEXT_BYTES
+    assert trained.transferable
+    assert {sample.kind for sample in trained.samples} == {"process_used", "device_used"}
+
+
+def test_a_hidden_process_is_the_difference_to_before() -> None:
+    """Where NVML lists no process, the GPU's bytes less those that were there stand in, and it is said."""
+    session = backend_on(FakeGpu(uuid="GPU-1111", used=7 * MIB, processes=None)).run(subject(TRAINING), POINT, tell=silent)
+
+    assert session.device_bytes is None
+    assert session.device_total_used_bytes == CONTEXT_BYTES
+    assert session.context_bytes == CONTEXT_BYTES
+    assert any("NVML does not show this process" in note for note in session.notes)
+
+
+def test_without_nvml_allocations_are_measured_all_the_same() -> None:
+    """The reason is told, and what the allocator counts is there."""
+    backend = CudaBackend(driver=FakeDriver(), nvml=FakeNvml(has_driver=False), environ={})
+    session = backend.run(subject(TRAINING), POINT, tell=silent)
+
+    assert session.device_bytes is None
+    assert session.reading.live
+    assert any("NVML tells nothing of this GPU" in note for note in session.notes)
+
+
+def test_others_on_the_gpu_are_told() -> None:
+    """A neighbour that stays as it is disturbs nothing, but everybody should know."""
+    gpu = FakeGpu(uuid="GPU-1111", used=9 * MIB, processes={77: 9 * MIB})
+    session = backend_on(gpu).run(subject(TRAINING), POINT, tell=silent)
+
+    assert any("others use this GPU: process 77" in note for note in session.notes)
+    assert session.transferable
+    assert session.device_bytes == CONTEXT_BYTES
+
+
+def test_out_of_memory_is_a_result() -> None:
+    """The bytes at which it happened, where, and CUDA's words; the next point begins with everything given back."""
+    gpu = FakeGpu(uuid="GPU-1111")
+    driver = StartingGpu(gpu, fails_at=3)
+    backend = backend_on(gpu, driver)
+    session = backend.run(subject(TRAINING), POINT, tell=silent)
+
+    assert session.out_of_memory_at is not None
+    assert list(session.reading.live.values()) == [session.out_of_memory_at - 512]
+    assert any("Tried to allocate 2.26 GiB" in note for note in session.notes)
+    assert driver.calls[-3:] == ["release", "set_allocator default", "forget_peaks"]
+    assert backend.run(subject(TRAINING), POINT, tell=silent).out_of_memory_at is None
+
+
+def test_the_allocator_is_set_as_asked() -> None:
+    """Expandable segments are turned on before the model is made, and off again for the next point."""
+    gpu = FakeGpu(uuid="GPU-1111")
+    driver = StartingGpu(gpu)
+    backend = backend_on(gpu, driver)
+    expandable = ServeWorkload(num_sequences=1, prompt_tokens=8, allocator=Allocator.EXPANDABLE_SEGMENTS)
+    backend.run(subject(expandable), POINT, tell=silent)
+    backend.run(subject(SERVING), POINT, tell=silent)
+
+    settings = [call for call in driver.calls if call.startswith("set_allocator")]
+    assert settings[:2] == ["set_allocator expandable_segments"] * 2
+    assert settings[2:] == ["set_allocator default"] * 2
+    assert backend.environment()["allocator"] == "default"
+
+
+def test_a_snapshot_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
+    """One file for each point, named in the notes."""
+    backend = backend_on(FakeGpu(uuid="GPU-1111"), environ={SNAPSHOT_VARIABLE: str(tmp_path)})
+    session = backend.run(subject(TRAINING), POINT, tell=silent)
+    (kept,) = tmp_path.iterdir()
+
+    assert any(kept.name in note for note in session.notes)
+
+
+def test_a_host_without_a_gpu_is_refused() -> None:
+    """Torch's own words, and what is needed."""
+    backend = CudaBackend(driver=FakeDriver(starts=False), nvml=FakeNvml(has_driver=False), environ={})
+
+    with pytest.raises(Refusal, match="No CUDA GPUs are available"):
+        backend.host(DType.BF16)
+
+
+def test_a_plan_is_told_what_the_gpu_can_bear() -> None:
+    """Free bytes are CUDA's, the number of steps is what a run takes, and nothing of the measurement is left."""
+    driver = FakeDriver()
+    limits = CudaBackend(driver=driver, nvml=FakeNvml(has_driver=False), environ={}, ruler=RULER).host(DType.FP32)
+
+    assert limits.available_bytes == 100 * 1024**3
+    assert limits.num_steps == NUM_ROUNDS
+    assert limits.flops_per_second is not None
+    assert limits.flops_per_second > 0
+    assert driver.calls[-1] == "release"
+
+
+def test_the_environment_names_what_the_numbers_depend_on() -> None:
+    """GPU, driver, CUDA and the allocator; a MIG instance by its profile."""
+    instance = FakeGpu(uuid="MIG-aaa1", name="NVIDIA H200 MIG 1g.18gb")
+    machine = FakeNvml(FakeGpu(uuid="GPU-1111", instances=[instance]))
+    backend = CudaBackend(driver=StartingGpu(instance), nvml=machine, environ={"CUDA_VISIBLE_DEVICES": "MIG-aaa1"})
+
+    assert backend.environment() == {
+        "gpu": "NVIDIA H200",
+        "gpu_memory_bytes": 139 * 1024**3,
+        "compute_capability": "9.0",
+        "driver": "580.159.04",
+        "cuda": "13.0",
+        "mig": "NVIDIA H200 MIG 1g.18gb",
+        "allocator": "default",
+    }
