@@ -5,14 +5,16 @@ its inputs; here the kernel is given, and the preparation is the same.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
 
-from worker.probes.kernels import Kernel
+from service.estimator.workload import Attention
+from worker.probes.kernels import FLASH_MAX_HEAD_DIM, Kernel
 
 _aten = torch.ops.aten
 _ALIGNMENT = 8
@@ -33,16 +35,34 @@ class _Call:
     grouped: bool
 
 
-def attention_with(kernel: Kernel) -> Callable[..., torch.Tensor]:
-    """Return a stand-in for ``scaled_dot_product_attention`` that runs ``kernel``, through CUDA's own operators."""
+def attention_with(asked: Attention) -> Callable[..., torch.Tensor]:
+    """Return a stand-in for ``scaled_dot_product_attention`` that runs the asked kernel, through CUDA's own operators."""
 
     def attention(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - the signature is torch's
         call = _read(*args, **kwargs)
-        if kernel is Kernel.FLASH and _flash_takes(call):
-            return _flash(call)
-        return _math(call) if kernel is Kernel.MATH else _efficient(call)
+        return _RUN[_kernel_for(asked, call)](call)
 
     return attention
+
+
+def _kernel_for(asked: Attention, call: _Call) -> Kernel:
+    """Return the asked kernel where it takes the call, else the one that SDPA falls back to, call by call."""
+    if asked is Attention.MATH:
+        return Kernel.MATH
+    if asked is Attention.EFFICIENT:
+        return Kernel.EFFICIENT
+    if _flash_takes(call):
+        return Kernel.FLASH
+    # The memory-efficient kernel knows no groups; under a mask transformers has repeated keys and values by now.
+    return Kernel.MATH if call.grouped and asked is not Attention.FLASH else Kernel.EFFICIENT
+
+
+def _flash_takes(call: _Call) -> bool:
+    """Return whether flash has a kernel for this (``sdp_utils.cpp``): 16 bit, no mask, heads of one width up to 256."""
+    query, key, value = call.query, call.key, call.value
+    square = query.shape[-2] == key.shape[-2] or not call.is_causal
+    one_width = query.shape[-1] == key.shape[-1] == value.shape[-1] <= FLASH_MAX_HEAD_DIM
+    return call.bias is None and square and one_width and query.dtype in {torch.bfloat16, torch.float16}
 
 
 def _read(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> _Call:  # noqa: ANN401 - as above
@@ -67,11 +87,6 @@ def _lower(tensor: torch.Tensor | None) -> Any:  # noqa: ANN401 - what came, in 
     if tensor is None or not tensor.is_floating_point() or not torch.is_autocast_enabled("cpu"):
         return tensor
     return tensor.to(torch.get_autocast_dtype("cpu"))
-
-
-def _flash_takes(call: _Call) -> bool:
-    """Flash knows no bias, and no values of another width than the keys (``sdp_utils.cpp``)."""
-    return call.bias is None and call.query.shape[-1] == call.value.shape[-1]
 
 
 def _flash(call: _Call) -> torch.Tensor:
@@ -129,3 +144,8 @@ def _aligned(bias: torch.Tensor) -> torch.Tensor:
     if columns % _ALIGNMENT == 0:
         return bias
     return pad(bias, (0, -columns % _ALIGNMENT))[..., :columns]
+
+
+_RUN: Mapping[Kernel, Callable[[_Call], torch.Tensor]] = MappingProxyType(
+    {Kernel.FLASH: _flash, Kernel.EFFICIENT: _efficient, Kernel.MATH: _math},
+)

@@ -7,15 +7,16 @@ from typing import Any
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-from worker.probes.cuda_choices import cuda_choices
+from service.estimator.workload import Attention
+from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.trace.attention import attention_with
 
 
 class _CudaAttention(TorchFunctionMode):
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, asked: Attention) -> None:
         super().__init__()
-        self._attention = attention_with(kernel)
+        self._attention = attention_with(asked)
 
     def __torch_function__(
         self,
@@ -30,8 +31,12 @@ class _CudaAttention(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@contextmanager
-def traced_choices(kernel: Kernel) -> Iterator[None]:
-    """Run what is inside with CUDA's choices, and attention through CUDA's own operators: nothing is computed here."""
-    with cuda_choices(kernel), _CudaAttention(kernel):
-        yield
+def traced_choices(asked: Attention) -> Choices:
+    """Return what runs a forward pass with CUDA's choices, and attention through CUDA's own operators: none is computed."""
+
+    @contextmanager
+    def choices(kernel: Kernel) -> Iterator[None]:
+        with cuda_choices(kernel), _CudaAttention(asked):
+            yield
+
+    return choices

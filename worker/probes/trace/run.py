@@ -77,7 +77,9 @@ class _Witness:
 
 
 def _train(witness: _Witness, subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) -> None:
-    trainee = make_trainee(subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices)
+    trainee = make_trainee(
+        subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices(workload.attention)
+    )
     witness.sees_model(trainee.subject)
     with listening(lambda name: witness.sees_step(name, trainee)):
         train(
@@ -90,7 +92,9 @@ def _train(witness: _Witness, subject: Subject, workload: TrainWorkload, point: 
 
 
 def _serve(witness: _Witness, subject: Subject, workload: ServeWorkload, point: Point, tell: Tell) -> None:
-    server = make_server(subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices)
+    server = make_server(
+        subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices(workload.attention)
+    )
     witness.sees_model(server.model)
     serve(
         server,
