@@ -79,7 +79,10 @@ class Priority(StrEnum):
 
 
 class MeasureRequest(_Message, frozen=True, kw_only=True):
-    """What was asked, resolved, as the job's row keeps it; ``gpu`` names the one the answer is wanted for."""
+    """What was asked, resolved, as the job's row keeps it.
+
+    ``gpu`` names the one the answer is wanted for, ``rank`` the one of the layout that is run: the first holds most.
+    """
 
     model: ModelSource
     task: Task
@@ -88,6 +91,7 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
     gpu: str | None = None
     full_depth: bool = False
     priority: Priority = Priority.NORMAL
+    rank: int = 0
 
     def probe_request(self, *, deadline_s: float) -> "ProbeRequest":
         """Return the part that the probe needs."""
@@ -97,6 +101,7 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
             layout=self.layout,
             device=self.device,
             full_depth=self.full_depth,
+            rank=self.rank,
             deadline_s=deadline_s,
         )
 
@@ -109,6 +114,7 @@ class ProbeRequest(_Message, frozen=True, kw_only=True):
     layout: Layout
     device: ProbeDevice
     full_depth: bool = False
+    rank: int = 0
     deadline_s: float
 
 

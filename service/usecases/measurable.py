@@ -22,6 +22,7 @@ from service.estimator.workload import (
     Workload,
 )
 from service.jobs.contract import MeasureRequest, ProbeDevice
+from service.jobs.ranks import rank_obstacles
 
 AVAILABLE_DEVICES = (ProbeDevice.CPU,)
 PROBE_DTYPES = (DType.FP32, DType.BF16, DType.FP16)
@@ -58,13 +59,12 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 def _obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
     yield from _device_obstacles(request.device)
     yield from _model_obstacles(request)
-    if request.layout.num_gpus > 1:
-        message = (
-            f"a cpu probe runs one rank that is alone, and this layout has {request.layout.num_gpus}; ask with every degree 1: "
-            "what is learnt there is used for data-parallel replicas as well"
-        )
-        yield Obstacle(field="layout", message=message)
     workload = request.task.workload
+    for field, message in rank_obstacles(request.layout, workload):
+        yield Obstacle(field=field, message=message)
+    if not 0 <= request.rank < request.layout.num_gpus:
+        message = f"rank is {request.rank}, and the layout has ranks 0 to {request.layout.num_gpus - 1}"
+        yield Obstacle(field="rank", message=message)
     yield from _training_obstacles(workload) if isinstance(workload, TrainWorkload) else _serving_obstacles(workload)
 
 

@@ -15,6 +15,8 @@ from worker.probes.backend import Backend, Session, Subject, backend_for
 from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
 from worker.probes.plan import NUM_STEPS, Plan, Point, Question, make_plan, workload_at
+from worker.probes.ranks.group import check_rank
+from worker.probes.ranks.parallelize import check_layout
 from worker.probes.refusal import Refusal
 from worker.probes.report import Ran, report
 from worker.probes.serving import check_serving
@@ -32,7 +34,8 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
     question, config = _question(request)
     _check(question)
     analytic = _Analytic(question)
-    subject = _subject(question, config)
+    subject = _subject(question, config, request.rank)
+    check_rank(question.layout, request.rank)
     bearable = device.host(_compute_dtype(question.workload))
     plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
     sessions = _run(plan, subject, device, say)
@@ -42,13 +45,8 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
 
 
 def _check(question: Question) -> None:
-    workload, layout = question.workload, question.layout
-    if layout.num_gpus > 1:
-        message = (
-            f"a probe runs one rank that is alone, and this layout has {layout.num_gpus}; ask with every degree 1: "
-            "what is learnt there is used for data-parallel replicas as well"
-        )
-        raise Refusal(FailureKind.UNSUPPORTED, message)
+    workload = question.workload
+    check_layout(question.layout, workload)
     if isinstance(workload, ServeWorkload):
         check_serving(workload)
     else:
@@ -101,10 +99,11 @@ def _question(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:
     return question, config
 
 
-def _subject(question: Question, config: Mapping[str, object]) -> Subject:
+def _subject(question: Question, config: Mapping[str, object], rank: int) -> Subject:
     workload = question.workload
     shape = _attention_shape(question.architecture, workload)
-    return Subject(config=config, workload=workload, kernel=cuda_kernel(workload.attention, shape), layout=question.layout)
+    kernel = cuda_kernel(workload.attention, shape)
+    return Subject(config=config, workload=workload, kernel=kernel, layout=question.layout, rank=rank)
 
 
 def _attention_shape(architecture: Architecture, workload: Workload) -> AttentionShape:

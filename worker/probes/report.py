@@ -9,11 +9,13 @@ from statistics import median, quantiles
 import torch
 
 from service.jobs.contract import InstantReading, Peaks, ProbeDevice, ProbeReading, ProbeResult, StepTime
+from service.jobs.ranks import shares_work
 from worker.probes.answer import is_linear
 from worker.probes.backend import Backend, Session, Subject
 from worker.probes.extrapolate import Answer, instants_of
 from worker.probes.kernels import Kernel
 from worker.probes.plan import Plan
+from worker.probes.ranks.parallelize import rank_notes
 
 LOAD = "load"
 _P95 = 18
@@ -50,8 +52,8 @@ def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, ran: Ran) 
         extrapolated=plan.extrapolated,
         steady_bytes=answer.steady_bytes,
         step_time_s=None if own is None else _step_time(own.step_seconds),
-        transferable=not difference and is_linear(answer) and all(session.transferable for session in sessions),
-        notes=(*plan.notes, *answer.notes, *_kernel_notes(ran), *own_notes, *difference),
+        transferable=_transferable(sessions, answer, ran),
+        notes=(*plan.notes, *answer.notes, *_rank_notes(ran), *_kernel_notes(ran), *own_notes, *difference),
     )
 
 
@@ -63,7 +65,20 @@ def environment(ran: Ran) -> dict[str, str | int | None]:
         "peft": version("peft"),
         "python": platform.python_version(),
     }
-    return versions | ran.backend.environment()
+    layout = ran.subject.layout
+    ranks = {"rank": ran.subject.rank, "ranks": layout.num_gpus} if shares_work(layout) else {}
+    return versions | ran.backend.environment() | ranks
+
+
+def _transferable(sessions: tuple[Session, ...], answer: Answer, ran: Ran) -> bool:
+    """Say whether the bytes may correct an estimate, which is for the rank that holds most: the first."""
+    undisturbed = ran.difference is None and all(session.transferable for session in sessions)
+    return undisturbed and is_linear(answer) and ran.subject.rank == 0
+
+
+def _rank_notes(ran: Ran) -> tuple[str, ...]:
+    layout = ran.subject.layout
+    return rank_notes(layout, ran.subject.rank) if shares_work(layout) else ()
 
 
 def _kernel_notes(ran: Ran) -> tuple[str, ...]:

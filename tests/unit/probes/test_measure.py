@@ -230,7 +230,8 @@ def test_dropout_in_the_math_kernel_does_not_transfer() -> None:
     [
         (request(config=None), FailureKind.INVALID_REQUEST, "config.json"),
         (request(config={"model_type": "nonesuch"}), FailureKind.INVALID_REQUEST, "nonesuch"),
-        (request(layout=Layout(data_parallel=2)), FailureKind.UNSUPPORTED, "one rank"),
+        (request(layout=Layout(pipeline_parallel=2)), FailureKind.UNSUPPORTED, "pipeline"),
+        (request(layout=Layout(data_parallel=2), rank=2), FailureKind.INVALID_REQUEST, "ranks 0 to 1"),
         (request(replace(TRAIN, optimizer="adamw_8bit")), FailureKind.UNSUPPORTED, "adamw_8bit"),
         (request(replace(TRAIN, loss=Loss.CHUNKED)), FailureKind.UNSUPPORTED, "chunked"),
         (request(replace(TRAIN, activation_checkpointing=Checkpointing.SELECTIVE)), FailureKind.UNSUPPORTED, "selective"),

@@ -43,7 +43,8 @@ def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of Serv
     ("change", "field"),
     [
         ({"device": ProbeDevice.CUDA}, "device"),
-        ({"layout": Layout(data_parallel=2)}, "layout"),
+        ({"layout": Layout(pipeline_parallel=2)}, "layout.pipeline_parallel"),
+        ({"layout": Layout(data_parallel=2), "rank": 2}, "rank"),
         ({"model": ModelSource(architecture={})}, "model"),
         (
             {"model": ModelSource(architecture={}, hf_config=QUANTISED)},
