@@ -38,9 +38,11 @@ from service.usecases import calibrations as stored_calibrations
 from service.usecases import models as stored_models
 from service.usecases.access import Sessions
 from service.usecases.corrections import CorrectionBook
+from service.usecases.environments import running_environments
 from service.usecases.health import check
 from service.usecases.measurements import count_by_status
 from service.usecases.refresh import Refresher
+from service.usecases.shipped import shipped_members
 from service.usecases.specs import SpecBook, catalogue_model, stored_model
 from service.usecases.workers import list_workers
 
@@ -67,7 +69,11 @@ def create_app(settings: Settings) -> ASGIApp:
     sessions = make_sessions(engine)
     bell = _bell(settings)
     specs = _specs(sessions)
-    corrections = CorrectionBook(read_changed=partial(stored_calibrations.changed_since, sessions))
+    corrections = CorrectionBook(
+        read_changed=partial(stored_calibrations.changed_since, sessions),
+        read_environments=partial(running_environments, sessions, gone_after_s=settings.lease_s),
+        shipped=shipped_members,
+    )
     parts = Parts(
         settings=settings,
         version=version("gpu-headroom"),

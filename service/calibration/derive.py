@@ -1,190 +1,184 @@
-"""From measurements of one key to additive corrections that shrink towards the analytic answer."""
+"""From measurements of one key to additive corrections that shrink towards what holds for keys like it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from service.estimator.corrections import InstantCorrection
-
-ROUNDING_BYTES = 512
-"""The caching allocator rounds every block up to this (pytorch c10/cuda/CUDACachingAllocator.cpp)."""
-EXACT_SHARE = 0.001
-"""An analytic answer this near is exact: what is left is rounding, step counters and generator states."""
-
-Curve = tuple[tuple[int, int], ...]
-"""Residuals as (tokens, bytes)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredPoint:
-    """Where on the curve a measurement lies; ``num_tokens`` are those of one micro-batch (serving: with their output)."""
-
-    num_layers: int
-    micro_batch_size: int
-    sequence_length: int
-    output_tokens: int = 0
-    num_gpus: int = 1
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of one micro-batch."""
-        return self.micro_batch_size * (self.sequence_length + self.output_tokens)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """One measurement beside the analytic answer to the same question, in allocated bytes by instant.
-
-    ``transferable``: kernels were those that CUDA would choose. ``extrapolated``: slices were run, not the model itself.
-    """
-
-    measurement: str
-    point: MeasuredPoint
-    measured: Mapping[str, int]
-    predicted: Mapping[str, int]
-    transferable: bool = True
-    extrapolated: bool = False
-    out_of_memory: bool = False
-
-    def residual(self, instant: str) -> int:
-        """Return measured minus predicted bytes."""
-        return self.measured[instant] - self.predicted[instant]
-
-    @property
-    def instants(self) -> tuple[str, ...]:
-        """Instants that were both measured and predicted."""
-        return tuple(name for name in self.measured if name in self.predicted)
+from service.calibration.curve import Curve, Sample, fit, mean_of
+from service.calibration.evidence import EXACT_SHARE, Evidence, MeasuredPoint, Quantity
+from service.calibration.shrinkage import Mean
+from service.calibration.sift import Rejected, sift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """One point that was measured itself, and what the analytic answer lacks there."""
+    """One point that was measured itself, and what the analytic answer lacks there, part by part."""
 
     point: MeasuredPoint
-    residuals: Mapping[str, int]
+    residuals: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a run that ended early, or took all that there was, says of its point."""
+
+    measurement: str
+    point: MeasuredPoint
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """One measurement beside what its peak would have been answered without it, as measured / answer - 1.
+
+    ``before`` any calibration, with what ``alike`` keys teach, and ``after`` all others of its own key taught as well;
+    ``alone`` says that there were none.
+    """
+
+    measurement: str
+    before: float
+    alike: float
+    after: float
+    answer: int
+    """The answer of ``after``, in bytes or nanoseconds."""
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """What holds for keys like this one: ``shares`` of the analytic answer by part, and the variance of keys around them."""
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    between: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the evidence of one key teaches; empty ``instants`` mean that the analytic answer stays as it is.
+    """What the evidence of one key teaches; no ``curves`` and no ``shares`` mean that the analytic answer stays as it is.
 
-    ``relative_error`` bounds what remains at other points of the curve, as a share of the allocated bytes.
+    ``shares`` come from keys like this one, and ``curves`` are what the key's own measurements add. ``relative_error`` bounds
+    what remains at other points, as a share of the peak. ``means`` are the key's residuals as shares, for keys like it.
     """
 
-    instants: Mapping[str, InstantCorrection]
+    quantity: Quantity = Quantity.ALLOCATED
+    curves: Mapping[str, Curve]
+    shares: Mapping[str, float] = field(default_factory=dict)
     relative_error: float
     evidence: tuple[str, ...]
     exact: tuple[Exact, ...] = ()
-    rejected: tuple[str, ...] = ()
+    at_least: tuple[Bound, ...] = ()
+    at_most: tuple[Bound, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    means: Mapping[str, Mean] = field(default_factory=dict)
+    left_out: tuple[LeftOut, ...] = ()
 
 
-def calibrate(evidence: Sequence[Evidence]) -> Calibration | None:
-    """Return what measurements of one key teach, oldest first; ``None`` when none of them may teach anything."""
-    accepted, rejected = _sift(evidence)
-    if not accepted:
+def calibrate(evidence: Sequence[Evidence], parent: Parent | None = None) -> Calibration | None:
+    """Return what measurements of one key and quantity teach; ``None`` when none of them may teach anything."""
+    sifted, above = sift(evidence), parent or Parent()
+    if not sifted.accepted and not sifted.bounding:
         return None
-    instants = {name: correction for name in _shared_instants(accepted) if (correction := _correct(accepted, name))}
+    accepted = sifted.accepted
+    curves = _curves(accepted, above)
+    left_out = tuple(_left_out(accepted, index, above) for index in range(len(accepted)))
     return Calibration(
-        instants=instants,
-        relative_error=_remaining_error(accepted, instants),
-        evidence=tuple(sample.measurement for sample in accepted),
-        exact=tuple(_exact(sample) for sample in accepted if not sample.extrapolated),
-        rejected=tuple(sample.measurement for sample in rejected),
+        quantity=evidence[0].quantity,
+        curves=curves,
+        shares={name: share for name, share in above.shares.items() if share},
+        relative_error=_remaining_error(accepted, left_out),
+        evidence=tuple(sample.measurement for sample in (*accepted, *sifted.bounding)),
+        exact=_exact(accepted),
+        at_least=tuple(_bound(sample) for sample in sifted.bounding if sample.out_of_memory),
+        at_most=tuple(_bound(sample) for sample in sifted.bounding if not sample.out_of_memory),
+        rejected=sifted.rejected,
+        means={name: mean_of(_shares(accepted, name)) for name in _shared_parts(accepted)},
+        left_out=left_out,
     )
 
 
-def tolerance(measured_bytes: int) -> int:
-    """Return the bytes below which a difference means nothing."""
-    return max(ROUNDING_BYTES, round(measured_bytes * EXACT_SHARE))
+def correction_at(
+    curves: Mapping[str, Curve], shares: Mapping[str, float], exact: Sequence[Exact], sample: Evidence
+) -> dict[str, float]:
+    """Return the correction of every part of a sample's point, in the residual's unit."""
+    for known in exact:
+        if known.point == sample.point and not sample.extrapolated:
+            return dict(known.residuals)
+    return {
+        name: shares.get(name, 0.0) * sample.scale(name) + (curves[name].at(sample.point) if name in curves else 0.0)
+        for name in sample.parts
+    }
 
 
-def _sift(evidence: Sequence[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
-    """Split what may teach from what may not: other kernels, out of memory, or memory that falls while tokens grow."""
-    accepted: list[Evidence] = []
-    rejected: list[Evidence] = []
-    for sample in evidence:
-        usable = sample.transferable and not sample.out_of_memory and sample.instants
-        fits = usable and all(_grows(sample, other) for other in accepted)
-        (accepted if fits else rejected).append(sample)
-    return accepted, rejected
+def _curves(accepted: Sequence[Evidence], above: Parent) -> dict[str, Curve]:
+    found = {}
+    for name in _shared_parts(accepted):
+        scale = sum(sample.scale(name) for sample in accepted) / len(accepted)
+        share = above.shares.get(name, 0.0)
+        samples = [
+            Sample(point=one.point, residual=one.residual(name) - share * one.scale(name), doubt=one.doubt(name))
+            for one in accepted
+        ]
+        curve = fit(samples, between=above.between.get(name, 0.0) * scale**2)
+        if curve != Curve():
+            found[name] = curve
+    return found
 
 
-def _grows(one: Evidence, other: Evidence) -> bool:
-    small, large = sorted((one, other), key=lambda sample: sample.point.num_tokens)
-    if not _same_line(small.point, large.point):
-        return True
-    return all(
-        large.measured[name] >= small.measured[name] - tolerance(small.measured[name])
-        for name in small.instants
-        if name in large.measured
+def _shared_parts(accepted: Sequence[Evidence]) -> tuple[str, ...]:
+    if not accepted:
+        return ()
+    return tuple(name for name in accepted[0].parts if all(name in sample.parts for sample in accepted))
+
+
+def _shares(accepted: Sequence[Evidence], name: str) -> list[Sample]:
+    return [Sample(point=one.point, residual=one.share(name), doubt=one.doubt(name) / one.scale(name)) for one in accepted]
+
+
+def _left_out(accepted: Sequence[Evidence], index: int, above: Parent) -> LeftOut:
+    """Hold one measurement against what the others teach."""
+    held, others = accepted[index], [*accepted[:index], *accepted[index + 1 :]]
+    alike = held.peak(correction_at({}, above.shares, (), held))
+    answer = held.peak(correction_at(_curves(others, above), above.shares, _exact(others), held))
+    return LeftOut(
+        measurement=held.measurement,
+        before=held.measured_peak / held.peak() - 1,
+        alike=held.measured_peak / max(1.0, alike) - 1,
+        after=held.measured_peak / max(1.0, answer) - 1,
+        answer=round(answer),
+        alone=not others,
     )
 
 
-def _same_line(small: MeasuredPoint, large: MeasuredPoint) -> bool:
-    """Return whether ``large`` differs from ``small`` by more tokens and by nothing that could make it need less."""
-    same = (small.num_layers, small.num_gpus) == (large.num_layers, large.num_gpus)
-    return same and small.micro_batch_size <= large.micro_batch_size and small.sequence_length <= large.sequence_length
-
-
-def _shared_instants(accepted: Sequence[Evidence]) -> tuple[str, ...]:
-    return tuple(name for name in accepted[0].instants if all(name in sample.instants for sample in accepted))
-
-
-def _correct(accepted: Sequence[Evidence], instant: str) -> InstantCorrection | None:
-    """Return the simplest correction that explains the evidence: nothing, an intercept, an intercept and a slope."""
-    curve = tuple((sample.point.num_tokens, sample.residual(instant)) for sample in accepted)
-    bounds = tuple(tolerance(sample.measured[instant]) for sample in accepted)
-    best = InstantCorrection()
-    for candidate in (best, _intercept(curve), _line(curve)):
-        if candidate is not None and _worst(curve, candidate) < _worst(curve, best):
-            best = candidate
-        if all(abs(left) <= bound for left, bound in zip(_left(curve, best), bounds, strict=True)):
-            break
-    return None if best == InstantCorrection() else best
-
-
-def _left(curve: Curve, correction: InstantCorrection) -> tuple[int, ...]:
-    return tuple(residual - correction.at(num_tokens) for num_tokens, residual in curve)
-
-
-def _worst(curve: Curve, correction: InstantCorrection) -> int:
-    return max(abs(left) for left in _left(curve, correction))
-
-
-def _intercept(curve: Curve) -> InstantCorrection:
-    """Return the constant with the smallest worst error: the middle between the extremes."""
-    residuals = [residual for _, residual in curve]
-    return InstantCorrection(fixed_bytes=(min(residuals) + max(residuals)) // 2)
-
-
-def _line(curve: Curve) -> InstantCorrection | None:
-    """Return the least-squares line, or nothing when all points have equal tokens."""
-    count = len(curve)
-    mean_tokens = sum(tokens for tokens, _ in curve) / count
-    mean_bytes = sum(residual for _, residual in curve) / count
-    spread = sum((tokens - mean_tokens) ** 2 for tokens, _ in curve)
-    if not spread:
-        return None
-    slope = sum((tokens - mean_tokens) * (residual - mean_bytes) for tokens, residual in curve) / spread
-    return InstantCorrection(fixed_bytes=round(mean_bytes - slope * mean_tokens), bytes_per_token=slope)
-
-
-def _remaining_error(accepted: Sequence[Evidence], instants: Mapping[str, InstantCorrection]) -> float:
+def _remaining_error(accepted: Sequence[Evidence], left_out: Sequence[LeftOut]) -> float:
     """Return the error of the peak that other points must expect, at least the tolerance.
 
-    From one measurement a correction may be wrong by its whole size elsewhere; from several, by the worst that they leave.
+    From one measurement a correction may be wrong by its whole size elsewhere; of several, each is held against the others.
     """
-    shares = [EXACT_SHARE]
+    doubts = [EXACT_SHARE]
+    if len(accepted) == 1:
+        only = accepted[0]
+        whole = 1.0 if only.quantity.is_ratio else float(max(1, only.measured_peak))
+        doubts += [abs(only.residual(name)) / whole for name in only.parts]
+    else:
+        doubts += [abs(one.after) for one in left_out]
+    return max(doubts)
+
+
+def _exact(accepted: Sequence[Evidence]) -> tuple[Exact, ...]:
+    """Return the points that were measured themselves; where one was measured again, with the mean of its residuals."""
+    by_point: dict[MeasuredPoint, list[Evidence]] = {}
     for sample in accepted:
-        for name in sample.instants:
-            correction = instants.get(name, InstantCorrection())
-            left = sample.residual(name) - correction.at(sample.point.num_tokens)
-            doubt = sample.residual(name) if len(accepted) == 1 else left
-            shares.append(abs(doubt) / max(1, *sample.measured.values()))
-    return max(shares)
+        if not sample.extrapolated:
+            by_point.setdefault(sample.point, []).append(sample)
+    return tuple(Exact(point=point, residuals=_residuals(samples)) for point, samples in by_point.items())
 
 
-def _exact(sample: Evidence) -> Exact:
-    residuals = {
-        name: sample.residual(name) for name in sample.instants if abs(sample.residual(name)) > tolerance(sample.measured[name])
+def _residuals(samples: Sequence[Evidence]) -> dict[str, float]:
+    means = {
+        name: (sum(one.residual(name) for one in samples) / len(samples), max(one.doubt(name) for one in samples))
+        for name in _shared_parts(samples)
     }
-    return Exact(point=sample.point, residuals=residuals)
+    return {name: mean for name, (mean, doubt) in means.items() if abs(mean) > doubt}
+
+
+def _bound(sample: Evidence) -> Bound:
+    return Bound(measurement=sample.measurement, point=sample.point, bytes=sample.measured_peak)

@@ -8,16 +8,16 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from service.db.base import Base, Json, one_of
 from service.db.cluster_tables import ReservationRow
+from service.db.learning_tables import QUANTITIES, ResidualRow
 from service.db.types import StorableJSON
 from service.jobs.contract import ProbeDevice
 from service.jobs.states import Status
 
 EVENT_KINDS = ("status", "progress", "sample")
-QUANTITIES = ("allocated", "reserved", "device", "step_time")
 SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
-SCHEMA = ReservationRow.metadata
+SCHEMA = ResidualRow.metadata
 """Every table, those of clusters too; importing this module is what declares them."""
 
 
@@ -197,11 +197,19 @@ class CalibrationRow(Base):
         CheckConstraint("cardinality(evidence) >= 1", name="evidence"),
         Index(None, "key", "quantity", "created_at", "id"),
         Index(None, "created_at", "id"),
+        Index(None, "curve", "quantity"),
+        Index(None, "kind", "environment", "quantity"),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
     key: Mapped[str]
     quantity: Mapped[str]
+    curve: Mapped[str] = mapped_column(default="", server_default="")
+    """The key of the question, which is the same in every environment."""
+    kind: Mapped[str] = mapped_column(default="", server_default="")
+    family: Mapped[str] = mapped_column(default="", server_default="")
+    environment: Mapped[str] = mapped_column(default="", server_default="")
+    """Releases, GPU and driver in words; with ``kind`` and ``family`` it says which keys may learn from each other."""
     scope: Mapped[Json]
     """What the key stands for, in words a person reads."""
     correction: Mapped[Json]

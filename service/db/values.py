@@ -87,6 +87,10 @@ class NewCalibration:
     scope: Json
     correction: Json
     evidence: tuple[UUID, ...]
+    curve: str = ""
+    kind: str = ""
+    family: str = ""
+    environment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +104,86 @@ class StoredCalibration:
     correction: Json
     evidence: tuple[UUID, ...]
     created_at: datetime
+    curve: str = ""
+    kind: str = ""
+    family: str = ""
+    environment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewResidual:
+    """A measurement beside its answers, in bytes or nanoseconds: before and after what was learnt, with their intervals."""
+
+    job_id: UUID
+    quantity: str
+    curve: str
+    kind: str
+    family: str
+    environment: str
+    device: str
+    gpu: str | None
+    measured: int
+    predicted: int
+    interval: tuple[int, int] | None
+    after: int
+    after_interval: tuple[int, int] | None
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracyFilter:
+    """Which residuals count; ``None`` does not filter."""
+
+    family: str | None = None
+    gpu: str | None = None
+    device: str | None = None
+    quantity: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSummary:
+    """Relative errors of one class: absolute ones, but for ``bias``; ``None`` where no answer gave an interval."""
+
+    median: float
+    p95: float
+    bias: float
+    coverage: float | None
+    width: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassAccuracy:
+    """What the measurements of one class say of the answers before and after what was learnt."""
+
+    kind: str
+    quantity: str
+    count: int
+    before: ErrorSummary
+    after: ErrorSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surprises:
+    """How many measurements were promised an interval, and how many of them lay outside of it."""
+
+    kind: str
+    quantity: str
+    environment: str
+    measured: int
+    outside: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorCount:
+    """Answers of one class ``before`` or ``after`` calibration whose absolute relative error lies in one bucket.
+
+    ``place`` counts the bounds that the error is not below; ``total`` is the sum of the errors.
+    """
+
+    kind: str
+    quantity: str
+    when: str
+    place: int
+    count: int
+    total: float

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from service.estimator.allocator.pressure import under_pressure
 from service.estimator.allocator.replay import Replayed
 from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
+from service.estimator.correcting import corrected_context, corrected_slack, measured_interval
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.intervals import widened
@@ -70,13 +71,14 @@ def assemble(
     """
     allocated = draft.peak.allocated_bytes
     context, links = device_context(device.name if device is not None else ""), communicators(draft.linked_gpus)
-    full = _slack(draft)
+    context = corrected_context(context, links, corrections)
+    full = corrected_slack(_slack(draft), allocated, corrections)
     slack = full
     if device is not None:
         slack = under_pressure(full, allocated, device.usable_bytes - context.point - links.point, draft.allocator)
     inside = _allocated_interval(draft, corrections)
     reserved = allocated + slack.point
-    taken = _reserved_interval(draft, inside, full)
+    taken = _reserved_interval(draft, inside, full, corrections)
     return Estimate(
         num_gpus=draft.num_gpus,
         allocated_bytes=allocated,
@@ -101,6 +103,9 @@ def assemble(
         warnings=(*draft.warnings, *_warnings(draft), *warnings),
         basis=corrections.basis if corrections is not None else "analytic",
         calibration=corrections.calibration if corrections is not None else None,
+        calibration_level=corrections.level if corrections is not None else "none",
+        num_measurements=corrections.num_measurements if corrections is not None else 0,
+        step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
     )
 
 
@@ -126,7 +131,7 @@ def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interv
     if corrections is None or error is None:
         return analytic
     learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
-    if corrections.basis == "measured":
+    if corrections.basis == "measured" or corrections.conformal:
         return learnt
     return Interval(min(learnt.low, analytic.low), max(learnt.high, analytic.high))
 
@@ -138,7 +143,7 @@ def _rounding(draft: Draft) -> int:
     return max(draft.replayed.allocated_bytes - draft.replayed.peak_bytes, 0)
 
 
-def _reserved_interval(draft: Draft, inside: Interval, slack: Share) -> Interval:
+def _reserved_interval(draft: Draft, inside: Interval, slack: Share, corrections: Corrections | None) -> Interval:
     """Return the interval of the reserved bytes, which are never fewer than the allocated ones.
 
     A ratio has quantiles of its own; where the kind is never replayed, its residuals stand beside them.
@@ -150,7 +155,9 @@ def _reserved_interval(draft: Draft, inside: Interval, slack: Share) -> Interval
         base = _base(draft, inside)
         least, most = base.low + slack.low, base.high + slack.high
         low, high = (least, most) if draft.kind in _REPLAYED_KINDS else (min(low, least), max(high, most))
-    return Interval(max(low, inside.low), max(high, inside.high))
+    learnt = corrections.reserved_error if corrections is not None else None
+    taken = measured_interval(point, learnt, Interval(low, high))
+    return Interval(max(taken.low, inside.low), max(taken.high, inside.high))
 
 
 def _warnings(draft: Draft) -> tuple[str, ...]:

@@ -6,25 +6,47 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantCorrection:
-    """Bytes to add to one instant's allocated bytes: ``fixed_bytes + bytes_per_token * tokens of one micro batch``."""
+    """Bytes to add to the analytic bytes: ``fixed_bytes + bytes_per_token * tokens of one micro batch + share of them``."""
 
     fixed_bytes: int = 0
     bytes_per_token: float = 0.0
+    share: float = 0.0
 
-    def at(self, num_tokens: int) -> int:
-        """Return the correction for one micro batch of ``num_tokens``."""
-        return self.fixed_bytes + round(self.bytes_per_token * num_tokens)
+    def at(self, num_tokens: int, analytic_bytes: int = 0) -> int:
+        """Return the correction for one micro batch of ``num_tokens`` whose analytic answer is ``analytic_bytes``."""
+        return self.fixed_bytes + round(self.bytes_per_token * num_tokens + self.share * analytic_bytes)
+
+
+NOTHING = InstantCorrection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
-    """Additive corrections of allocated bytes per instant, and the calibration that they come from.
+    """Additive corrections, and the calibration that they come from.
 
     ``basis`` is ``calibrated`` when they rest on a measurement of another size and ``measured`` when this very
-    configuration was measured; ``relative_error`` bounds what remains (0.95 level).
+    configuration was measured; ``level`` says whose measurements: of this ``point``, this ``key``, its ``family``, or of all
+    (``global``). ``instants`` correct allocated bytes, ``reserved`` what the allocator reserves beyond them, ``outside`` what
+    lies on the device beside the allocator, and ``step_time_ratio`` the time.
+
+    ``relative_error`` bounds what remains of the allocated bytes (0.95 level); it is ``conformal`` where enough measurements
+    were held against it, and then stands alone. ``reserved_error`` and ``outside_error`` are conformal ones of those.
     """
 
     calibration: str
     basis: str = "calibrated"
+    level: str = "key"
+    num_measurements: int = 0
     instants: Mapping[str, InstantCorrection] = field(default_factory=dict)
     relative_error: float | None = None
+    conformal: bool = False
+    at_least_bytes: int = 0
+    """What a smaller run of the same kind needed at least before it ran out of memory."""
+    reserved: InstantCorrection = NOTHING
+    reserved_error: float | None = None
+    reserved_at_most_bytes: int | None = None
+    """What a larger run of the same kind made do with."""
+    outside: InstantCorrection = NOTHING
+    outside_error: float | None = None
+    step_time_ratio: float = 1.0
+    step_time_error: float | None = None

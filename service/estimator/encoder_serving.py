@@ -6,7 +6,7 @@ from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.explain import ordered
-from service.estimator.moments import Moment, corrected
+from service.estimator.moments import Moment, all_corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.result import Basis, Component, Instant, Serving
 from service.estimator.serve_timeline import Host, Recorder
@@ -29,14 +29,11 @@ def explain_encoding(model: Architecture, workload: ServeWorkload, host: Host, r
     if Section.DECODE in highs:
         parts["decode"] = _parts(highs, Section.DECODE, workload) | {"kv_cache": cache}
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
-    moments = [
-        corrected(
-            Moment(name=name, allocated_bytes=weights + sum(of.values()), parts=of | {"weights": weights}),
-            host.corrections,
-            tokens,
-        )
+    walked = [
+        Moment(name=name, allocated_bytes=weights + sum(of.values()), parts=of | {"weights": weights})
         for name, of in parts.items()
     ]
+    moments = all_corrected(walked, host.corrections, tokens)
     peak = max(moments, key=lambda moment: moment.allocated_bytes)
     return Draft(
         num_gpus=host.layout.num_gpus,

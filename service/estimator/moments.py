@@ -1,5 +1,6 @@
 """A moment of an answer: an instant's highest bytes by part, and what measurements add to it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.estimator.corrections import Corrections
@@ -16,13 +17,29 @@ class Moment:
     parts: Parts
 
 
+def all_corrected(moments: Sequence[Moment], corrections: Corrections | None, num_tokens: int) -> Sequence[Moment]:
+    """Return the moments of a step with their corrections; the highest is raised to what a smaller run needed at least."""
+    if corrections is None:
+        return moments
+    made = [corrected(moment, corrections, num_tokens) for moment in moments]
+    highest = max(made, key=lambda moment: moment.allocated_bytes)
+    missing = corrections.at_least_bytes - highest.allocated_bytes
+    if missing > 0:
+        made[made.index(highest)] = _with_more(highest, missing)
+    return made
+
+
 def corrected(moment: Moment, corrections: Corrections | None, num_tokens: int) -> Moment:
     """Return the moment with its correction counted under activations, which cannot fall below nothing."""
     correction = corrections.instants.get(moment.name) if corrections is not None else None
     if correction is None:
         return moment
     kept = moment.parts.get("activations", 0)
-    added = max(correction.at(num_tokens), -kept)
+    return _with_more(moment, max(correction.at(num_tokens, moment.allocated_bytes), -kept))
+
+
+def _with_more(moment: Moment, added: int) -> Moment:
+    kept = moment.parts.get("activations", 0)
     return Moment(
         name=moment.name,
         allocated_bytes=moment.allocated_bytes + added,

@@ -138,3 +138,8 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     basis: str = "analytic"
     calibration: str | None = None
+    calibration_level: str = "none"
+    """Whose measurements it rests on: of this ``point``, this ``key``, its ``family``, of all (``global``), or ``none``."""
+    num_measurements: int = 0
+    step_time_ratio: float = 1.0
+    """Measured over analytic time, where steps like this one were timed."""

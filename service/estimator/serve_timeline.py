@@ -22,7 +22,7 @@ from service.estimator.kv_cache import (
     static_tokens,
 )
 from service.estimator.layout import Layout
-from service.estimator.moments import Moment, corrected
+from service.estimator.moments import Moment, all_corrected
 from service.estimator.passes import Highs, ServingPass
 from service.estimator.quantization.packing import packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme
@@ -74,10 +74,8 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
             of[part] = of.get(part, 0) + (size if part == "weights" or name != "load" else 0)
     cache, states = held_bytes(model, workload) + beside["kv_cache"], recurrent_bytes(model, workload)
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
-    moments = [
-        corrected(Moment(name=name, allocated_bytes=sum(of.values()), parts=of), host.corrections, tokens)
-        for name, of in parts.items()
-    ]
+    walked = [Moment(name=name, allocated_bytes=sum(of.values()), parts=of) for name, of in parts.items()]
+    moments = all_corrected(walked, host.corrections, tokens)
     peak = max(moments, key=lambda moment: moment.allocated_bytes)
     return Draft(
         num_gpus=host.layout.num_gpus,

@@ -9,7 +9,7 @@ from service.estimator.corrections import Corrections
 from service.estimator.explain import training_components
 from service.estimator.footing import Footing
 from service.estimator.layout import Layout
-from service.estimator.moments import corrected
+from service.estimator.moments import all_corrected
 from service.estimator.offloading import ranks_per_node
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.result import CheckpointBytes, Instant
@@ -45,7 +45,7 @@ def explain_training(
 ) -> Draft:
     """Return the answer of one rank's timeline, with what was measured added to its instants."""
     tokens = workload.micro_batch_size * workload.sequence_length
-    moments = [corrected(moment, corrections, tokens) for moment in timeline.moments] if corrections else timeline.moments
+    moments = all_corrected(timeline.moments, corrections, tokens)
     peak = max(moments, key=attrgetter("allocated_bytes"))
     return Draft(
         num_gpus=layout.num_gpus,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from service.estimator.correcting import as_timed
 from service.estimator.device import Device
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
@@ -43,7 +44,8 @@ def judged(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
     estimate = subject.answer(workload, layout)
     reason = untimed(subject.architecture, subject.device)
     warnings = estimate.warnings if reason is None else (*estimate.warnings, reason)
-    estimate = replace(estimate, throughput=subject.throughput(workload, layout, estimate), warnings=warnings)
+    timed = as_timed(subject.throughput(workload, layout, estimate), estimate.step_time_ratio)
+    estimate = replace(estimate, throughput=timed, warnings=warnings)
     judgement = judge(estimate, subject.device)
     return FitReport(
         estimate=estimate,

@@ -1,67 +1,172 @@
 """What calibration learnt, at hand in the process: a fit asks no database whether its key was measured."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.calibration.apply import corrections_at, from_document, point_of
-from service.calibration.derive import Calibration
-from service.calibration.key import calibration_key
+from service.calibration.apply import combine, corrections_at, point_of, pooled_corrections
+from service.calibration.environment import Environment, Place, place_named
+from service.calibration.evidence import MeasuredPoint, Quantity
+from service.calibration.key import calibration_key, kind_of
+from service.calibration.pool import Group, Member, Pools, parent_of, pools_of
 from service.db.values import StoredCalibration
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
-from service.logs import logger
-
-QUANTITY = "allocated"
+from service.usecases.residuals import member_of
 
 ReadChanged = Callable[[datetime | None], tuple[StoredCalibration, ...]]
-
-_log = logger(__name__)
+ReadEnvironments = Callable[[], tuple[Environment, ...]]
+Shipped = Callable[[], tuple[Member, ...]]
+_Key = tuple[str, Quantity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Learnt:
     id: str
-    calibration: Calibration
+    member: Member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Knowledge:
+    """Everything that is known at one time: replaced as a whole, so that no answer sees half of it.
+
+    ``places`` are what runs now: by the GPU's name, and under the empty one where there is none.
+    """
+
+    by_key: Mapping[_Key, _Learnt] = field(default_factory=dict)
+    pools: Pools = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=lambda: {"": Environment().place})
+    quantities: tuple[Quantity, ...] = ()
+    """Those of which anything is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    architecture: Architecture
+    workload: Workload
+    layout: Layout
+    curve: str
+    point: MeasuredPoint
+
+    def group(self, quantity: Quantity, place: Place) -> Group:
+        """Return the keys that this one may learn from."""
+        kind = kind_of(self.workload, self.layout, quantity)
+        return Group(quantity=quantity, kind=kind, environment=place.name, family=self.architecture.family)
 
 
 class CorrectionBook:
-    """The newest calibration of every key; ``read_changed`` gives those of keys that may have changed since a time."""
+    """The newest calibration of every key, and what keys have in common.
 
-    def __init__(self, *, read_changed: ReadChanged) -> None:
+    ``read_changed`` gives calibrations of keys that may have changed since a time, ``read_environments`` what workers run on
+    now, the newest last, and ``shipped`` what comes with the catalogue.
+    """
+
+    def __init__(
+        self,
+        *,
+        read_changed: ReadChanged,
+        read_environments: ReadEnvironments = tuple,
+        shipped: Shipped = tuple,
+    ) -> None:
         """Start empty; nothing is read before the first refresh."""
-        self._read_changed = read_changed
-        self._by_key: dict[str, _Learnt] = {}
+        self._read_changed, self._read_environments, self._shipped = read_changed, read_environments, shipped
+        self._stored: dict[_Key, _Learnt] | None = None
+        self._running: tuple[Environment, ...] = ()
         self._newest: datetime | None = None
         self._lock = threading.Lock()
+        self._knowledge = _Knowledge()
 
     def refresh(self) -> None:
-        """Take in what was learnt since the last refresh."""
+        """Take in what was learnt since the last refresh, and what workers run on now."""
         with self._lock:
-            for stored in self._read_changed(self._newest):
-                self._newest = stored.created_at if self._newest is None else max(self._newest, stored.created_at)
-                if stored.quantity == QUANTITY:
-                    self._take_in(stored)
+            is_first = self._stored is None
+            changed = self._take_in(self._read_changed(self._newest))
+            running = self._read_environments()
+            if is_first or changed or running != self._running:
+                self._running = running
+                self._knowledge = self._known()
 
-    def find(self, architecture: Architecture, workload: Workload, layout: Layout) -> Corrections | None:
-        """Return the corrections that hold for a question, ``None`` when nothing like it was measured."""
-        if not self._by_key:
-            return None
-        learnt = self._by_key.get(calibration_key(architecture, workload, layout))
-        if learnt is None:
-            return None
-        return corrections_at(learnt.calibration, point_of(architecture, workload, layout), calibration_id=learnt.id)
+    def place(self, gpu: str = "") -> Place:
+        """Return what runs now: on a GPU that was measured or has a worker, else the libraries alone."""
+        places = self._knowledge.places
+        return places.get(gpu, places[""])
 
-    def _take_in(self, stored: StoredCalibration) -> None:
-        known = self._by_key.get(stored.key)
-        if known is not None and known.id == str(stored.id):
-            return
-        try:
-            self._by_key[stored.key] = _Learnt(id=str(stored.id), calibration=from_document(stored.correction))
-        except (KeyError, TypeError, ValueError) as error:
-            # A newer version may have written it; what this one cannot read must not correct anything.
-            self._by_key.pop(stored.key, None)
-            _log.warning("calibration.unreadable", calibration=str(stored.id), error=repr(error))
+    def pools(self) -> Pools:
+        """Return what keys have in common."""
+        return self._knowledge.pools
+
+    def find(self, architecture: Architecture, workload: Workload, layout: Layout, gpu: str = "") -> Corrections | None:
+        """Return the corrections that hold for a question on a GPU, ``None`` when nothing like it was measured."""
+        known = self._knowledge
+        if not known.by_key:
+            return None
+        asked = _Question(
+            architecture=architecture,
+            workload=workload,
+            layout=layout,
+            curve=calibration_key(architecture, workload, layout),
+            point=point_of(architecture, workload, layout),
+        )
+        # What a GPU itself was measured to allocate has its kernels' workspaces in it, and comes before what libraries count.
+        places = [known.places[name] for name in dict.fromkeys((gpu, "")) if name in known.places]
+        found = {quantity: one for quantity in known.quantities if (one := _find(known, asked, quantity, places)) is not None}
+        return combine(found)
+
+    def _take_in(self, changed: Sequence[StoredCalibration]) -> bool:
+        """Keep what is new; tell whether anything was."""
+        stored = {} if self._stored is None else self._stored
+        self._stored = stored
+        is_new = False
+        for one in sorted(changed, key=lambda each: (each.created_at, each.id)):
+            self._newest = one.created_at if self._newest is None else max(self._newest, one.created_at)
+            key = (one.key, Quantity(one.quantity))
+            if key in stored and stored[key].id == str(one.id):
+                continue
+            is_new = True
+            member = member_of(one)
+            # The latest is the last: it says what a GPU without a worker ran on.
+            stored.pop(key, None)
+            if member is not None:
+                stored[key] = _Learnt(id=str(one.id), member=member)
+        return is_new
+
+    def _known(self) -> _Knowledge:
+        shipped = {
+            (member.key, member.group.quantity): _Learnt(id=f"shipped:{member.key}", member=member)
+            for member in self._shipped()
+        }
+        by_key = shipped | (self._stored or {})
+        members = [learnt.member for learnt in by_key.values()]
+        return _Knowledge(
+            by_key=by_key,
+            pools=pools_of(members),
+            places=_current(self._running, members),
+            quantities=tuple(dict.fromkeys(quantity for _, quantity in by_key)),
+        )
+
+
+def _find(known: _Knowledge, asked: _Question, quantity: Quantity, places: Sequence[Place]) -> Corrections | None:
+    """Return the key's own corrections, else those of its family, else those of all."""
+    groups = [asked.group(quantity, place) for place in places]
+    for place, group in zip(places, groups, strict=True):
+        learnt = known.by_key.get((place.address(asked.curve), quantity))
+        if learnt is not None:
+            pool = parent_of(known.pools, group)
+            half_width = None if pool is None else pool.key_half_width
+            return corrections_at(learnt.member.calibration, asked.point, calibration_id=learnt.id, half_width=half_width)
+    pools = (parent_of(known.pools, group) for group in groups)
+    return next((found for pool in pools if pool is not None and (found := pooled_corrections(pool)) is not None), None)
+
+
+def _current(running: Sequence[Environment], members: Sequence[Member]) -> dict[str, Place]:
+    """Return what runs now: what workers say, else what was measured last, else the reference releases."""
+    places = {"": Environment().place}
+    for member in members:
+        places[member.gpu or ""] = place_named(member.group.environment, gpu=member.gpu)
+    for environment in running:
+        places[""] = environment.libraries.place
+        places[environment.gpu or ""] = environment.place
+    return places

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
@@ -13,7 +12,8 @@ from service.estimator.workload import Workload
 from service.planner.fit import FitReport, judged, with_remedies
 from service.planner.subject import Subject, make_subject
 
-FindCorrections = Callable[[Architecture, Workload, Layout], Corrections | None]
+FindCorrections = Callable[[Architecture, Workload, Layout, str], Corrections | None]
+"""What was learnt about a question on the GPU of a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,4 +52,8 @@ def subject_of(
     """Return a model on a GPU that answers with what was learnt about each configuration."""
     if find_corrections is None:
         return make_subject(architecture, device, plans=plans)
-    return make_subject(architecture, device, corrections_for=partial(find_corrections, architecture), plans=plans)
+
+    def corrections_for(workload: Workload, layout: Layout) -> Corrections | None:
+        return find_corrections(architecture, workload, layout, device.name)
+
+    return make_subject(architecture, device, corrections_for=corrections_for, plans=plans)

@@ -33,6 +33,10 @@ def add_calibration(session: Session, new: NewCalibration) -> UUID:
             scope=new.scope,
             correction=new.correction,
             evidence=list(new.evidence),
+            curve=new.curve,
+            kind=new.kind,
+            family=new.family,
+            environment=new.environment,
         )
     )
     return calibration_id
@@ -48,6 +52,26 @@ def latest_calibrations(session: Session, keys: Collection[str]) -> tuple[Stored
     """Return what holds now for each of ``keys``, per quantity."""
     rows = session.scalars(_latest().where(CalibrationRow.key.in_(keys))).all()
     return tuple(_value(row) for row in rows)
+
+
+def calibrations_like(session: Session, *, quantity: str, kind: str, environment: str) -> tuple[StoredCalibration, ...]:
+    """Return what holds now for every key of one kind and environment: those that may learn from each other."""
+    wanted = _latest().where(
+        CalibrationRow.quantity == quantity, CalibrationRow.kind == kind, CalibrationRow.environment == environment
+    )
+    return tuple(_value(row) for row in session.scalars(wanted).all())
+
+
+def newest_of_curve(session: Session, curve: str, quantity: str) -> StoredCalibration | None:
+    """Return what was learnt last about a question, in whatever environment."""
+    wanted = (
+        select(CalibrationRow)
+        .where(CalibrationRow.curve == curve, CalibrationRow.quantity == quantity)
+        .order_by(CalibrationRow.created_at.desc(), CalibrationRow.id.desc())
+        .limit(1)
+    )
+    row = session.scalars(wanted).first()
+    return None if row is None else _value(row)
 
 
 def calibrations_since(session: Session, since: datetime | None) -> tuple[StoredCalibration, ...]:
@@ -90,4 +114,8 @@ def _value(row: CalibrationRow) -> StoredCalibration:
         correction=row.correction,
         evidence=tuple(row.evidence),
         created_at=row.created_at,
+        curve=row.curve,
+        kind=row.kind,
+        family=row.family,
+        environment=row.environment,
     )

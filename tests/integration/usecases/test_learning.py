@@ -7,8 +7,10 @@ import msgspec
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.calibration.apply import from_document
-from service.calibration.key import REFERENCE_VERSIONS, calibration_key
+from service.calibration.document import from_document
+from service.calibration.environment import REFERENCE_VERSIONS, Environment
+from service.calibration.evidence import MeasuredPoint
+from service.calibration.key import calibration_key
 from service.db.measurement import StoredMeasurement
 from service.db.values import StoredCalibration
 from service.estimator.estimate import PlanCache
@@ -28,13 +30,15 @@ from service.jobs.contract import (
     task_of,
 )
 from service.settings import Settings
-from service.usecases import attempts, calibrations, learning, measurements, outcomes
+from service.usecases import attempts, calibrations, measurements, outcomes
+from service.usecases.evidence import answer
 from tests.job_builders import TINY_LLAMA
 
 Sessions = sessionmaker[Session]
 ARCHITECTURE = architecture_from_config(TINY_LLAMA)
 WORKLOAD = TrainWorkload(sequence_length=64)
 KEY = calibration_key(ARCHITECTURE, WORKLOAD, Layout())
+ADDRESS = Environment().place.address(KEY)
 VERSIONS: dict[str, str | int | None] = {name: f"{minor}.0" for name, minor in REFERENCE_VERSIONS.items()}
 
 
@@ -50,7 +54,7 @@ def a_request(*, sequence_length: int = 64) -> MeasureRequest:
 
 def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool = True, torch: str = "2.13.0") -> ProbeResult:
     """Return a measurement that found the analytic answer, but for ``off_by`` of it."""
-    answered = learning.answer(request, PlanCache())
+    answered = answer(request, PlanCache())
     assert answered is not None
     instants = tuple(
         InstantReading(name=one.name, allocated_bytes=round(one.allocated_bytes * (1 + off_by)))
@@ -77,7 +81,7 @@ def measure(sessions: Sessions, request: MeasureRequest, result: ProbeResult) ->
 
 def learnt(sessions: Sessions) -> StoredCalibration:
     """Return the calibration that holds."""
-    return calibrations.latest_by_keys(sessions, [KEY])[KEY]
+    return calibrations.latest_by_keys(sessions, [ADDRESS])[ADDRESS]
 
 
 def calibration_id_of(measurement: StoredMeasurement) -> UUID | None:
@@ -95,7 +99,7 @@ def test_an_exact_answer_stays_what_it_is_but_names_its_measurement(sessions: Se
     stored = learnt(sessions)
     assert stored.id == calibration_id_of(measured)
     assert stored.evidence == (measured.id,)
-    assert from_document(stored.correction).instants == {}
+    assert from_document(stored.correction).curves == {}
     assert stored.scope["family"] == "llama"
     assert measured.result is not None
     assert measured.result.prediction is not None
@@ -112,22 +116,38 @@ def test_a_wrong_answer_is_corrected_by_all_that_was_measured(sessions: Sessions
 
     assert stored.id == calibration_id_of(second) != calibration_id_of(first)
     assert stored.evidence == (first.id, second.id)
-    assert from_document(stored.correction).instants["backward"].at(128) > 0
+    assert (
+        from_document(stored.correction)
+        .curves["backward"]
+        .at(MeasuredPoint(num_layers=ARCHITECTURE.num_hidden_layers, micro_batch_size=1, sequence_length=128))
+        > 0
+    )
     assert second.result is not None
     assert second.result.prediction is not None
     assert round(float(str(second.result.prediction["error"])), 3) == round(1 / 1.10 - 1, 3)
 
 
-def test_other_kernels_and_other_releases_teach_nothing(sessions: Sessions) -> None:
-    """Their results are stored, and no calibration is made of them."""
+def test_other_kernels_teach_nothing(sessions: Sessions) -> None:
+    """Their result is stored, and no calibration is made of it."""
     request = a_request()
 
     kernels = measure(sessions, request, a_result(request, off_by=0.5, transferable=False))
-    release = measure(sessions, request, a_result(request, off_by=0.5, torch="1.13.1"))
 
     assert calibration_id_of(kernels) is None
-    assert calibration_id_of(release) is None
-    assert calibrations.latest_by_keys(sessions, [KEY]) == {}
+    assert calibrations.latest_by_keys(sessions, [ADDRESS]) == {}
+
+
+def test_another_release_teaches_keys_of_its_own(sessions: Sessions) -> None:
+    """What torch 2.14 was measured to need corrects no answer for 2.13, and the other way round."""
+    request = a_request()
+    newer = replace(Environment(), torch="2.14").place.address(KEY)
+
+    measure(sessions, request, a_result(request, off_by=0.5, torch="2.14.0"))
+    only_newer = calibrations.latest_by_keys(sessions, [ADDRESS, newer])
+    measure(sessions, request, a_result(request))
+
+    assert set(only_newer) == {newer}
+    assert from_document(learnt(sessions).correction).curves == {}
 
 
 @pytest.mark.parametrize(("sequence_length", "teaches"), [(64, True), (32, False)])
@@ -169,4 +189,4 @@ def test_a_result_and_what_it_teaches_are_one(sessions: Sessions) -> None:
 
     assert not outcomes.succeed(sessions, attempt, a_result(request))
 
-    assert calibrations.latest_by_keys(sessions, [KEY]) == {}
+    assert calibrations.latest_by_keys(sessions, [ADDRESS]) == {}

@@ -2,42 +2,57 @@
 
 import json
 from dataclasses import replace
+from math import exp
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.calibration.apply import corrections_at, from_document, point_of, to_document
-from service.calibration.derive import Calibration, Exact, MeasuredPoint
-from service.estimator.corrections import InstantCorrection
+from service.calibration.apply import ONLY_PART, combine, corrections_at, point_of, pooled_corrections
+from service.calibration.curve import Curve
+from service.calibration.derive import Bound, Calibration, Exact, LeftOut
+from service.calibration.document import from_document, to_document
+from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
+from service.calibration.pool import Group, Level, Pool
+from service.calibration.shrinkage import Mean
+from service.calibration.sift import Rejected
+from service.estimator.corrections import Corrections, InstantCorrection
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload
 
-CONFIG = {
-    "model_type": "gpt2",
-    "vocab_size": 1000,
-    "n_embd": 64,
-    "n_layer": 3,
-    "n_head": 4,
-    "n_positions": 512,
-}
+CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 512}
 POINT = MeasuredPoint(num_layers=3, micro_batch_size=2, sequence_length=128)
 CALIBRATION = Calibration(
-    instants={"backward": InstantCorrection(fixed_bytes=10, bytes_per_token=1.5)},
+    curves={"backward": Curve(fixed=10, per_token=1.5, per_layer_token=0.5)},
+    shares={"loss": 0.01},
     relative_error=0.02,
     evidence=("a", "b"),
     exact=(Exact(point=POINT, residuals={"backward": 7}),),
-    rejected=("c",),
+    at_least=(Bound(measurement="o", point=replace(POINT, sequence_length=4096), bytes=10**9),),
+    at_most=(Bound(measurement="s", point=replace(POINT, sequence_length=8192), bytes=10**10),),
+    rejected=(Rejected(measurement="c", reason="memory would fall"),),
+    means={"backward": Mean(value=0.1, variance=0.01, count=2)},
+    left_out=(LeftOut(measurement="a", before=0.1, alike=0.1, after=0.0, answer=5, alone=False),),
 )
+GROUP = Group(quantity=Quantity.ALLOCATED, kind="training", environment="torch", family="llama")
+
+
+def of(quantity: Quantity) -> Calibration:
+    """Return a calibration of a quantity without instants."""
+    return replace(CALIBRATION, quantity=quantity, curves={ONLY_PART: Curve(fixed=0.1)}, shares={}, exact=())
 
 
 def test_another_size_is_calibrated() -> None:
-    """A question beside the measured ones gets the curve and the doubt."""
-    found = corrections_at(CALIBRATION, replace(POINT, sequence_length=4096), calibration_id="id")
+    """A question beside the measured ones gets the curve, what its family shows, and the doubt."""
+    found = corrections_at(CALIBRATION, replace(POINT, sequence_length=256), calibration_id="id")
 
-    assert (found.basis, found.calibration, found.relative_error) == ("calibrated", "id", 0.02)
-    assert found.instants == CALIBRATION.instants
+    assert (found.basis, found.level, found.calibration) == ("calibrated", "key", "id")
+    assert (found.relative_error, found.num_measurements, found.conformal) == (0.02, 2, False)
+    assert found.instants == {
+        "backward": InstantCorrection(fixed_bytes=10 + round(2 * 512 * 1.5)),
+        "loss": InstantCorrection(share=0.01),
+    }
 
 
 @pytest.mark.parametrize("change", [{"num_layers": 2}, {"micro_batch_size": 1}, {"output_tokens": 1}, {"num_gpus": 2}])
@@ -47,10 +62,90 @@ def test_measured_means_this_very_configuration(change: dict[str, int]) -> None:
 
 
 def test_the_measured_size_answers_with_its_own_residual() -> None:
-    """Where it was measured the answer is what was measured, whatever the curve says."""
-    found = corrections_at(CALIBRATION, POINT, calibration_id="id")
+    """Where it was measured the answer is what was measured, whatever the curve and the family say."""
+    found = corrections_at(CALIBRATION, POINT, calibration_id="id", half_width=0.1)
 
-    assert (found.basis, found.instants) == ("measured", {"backward": InstantCorrection(fixed_bytes=7)})
+    assert (found.basis, found.level, found.relative_error) == ("measured", "point", EXACT_SHARE)
+    assert found.instants == {"backward": InstantCorrection(fixed_bytes=7)}
+
+
+def test_widths_that_were_measured_stand_alone() -> None:
+    """Once enough measurements were held out, their width counts and not the key's own doubt."""
+    found = corrections_at(CALIBRATION, replace(POINT, num_layers=2), calibration_id="id", half_width=0.005)
+
+    assert (found.relative_error, found.conformal) == (0.005, True)
+
+
+@pytest.mark.parametrize(("length", "least", "most"), [(128, 0, 10**10), (4096, 10**9, 10**10), (16_384, 10**9, None)])
+def test_bounds_hold_on_their_side(length: int, least: int, most: int | None) -> None:
+    """Who ran out of memory needed that much at that size and beyond; who made do with it needs no more at smaller ones."""
+    point = replace(POINT, sequence_length=length)
+
+    allocated = corrections_at(CALIBRATION, point, calibration_id="id")
+    reserved = corrections_at(of(Quantity.RESERVED), point, calibration_id="id")
+
+    assert (allocated.at_least_bytes, reserved.reserved_at_most_bytes) == (least, most)
+
+
+def test_quantities_are_put_together() -> None:
+    """One answer rests on what was learnt of each quantity, and names the calibration of the allocated bytes."""
+    point = replace(POINT, num_layers=2)
+    parts = {quantity: corrections_at(of(quantity), point, calibration_id=quantity.value) for quantity in Quantity}
+    parts[Quantity.ALLOCATED] = corrections_at(CALIBRATION, point, calibration_id="allocated")
+
+    found = combine(parts)
+
+    assert found is not None
+    assert (found.calibration, found.relative_error) == ("allocated", 0.02)
+    assert found.step_time_ratio == pytest.approx(exp(0.1))
+    assert (found.reserved_error, found.outside_error) == (None, None)
+    assert combine({}) is None
+
+
+def test_time_alone_leaves_the_bytes_as_they_are() -> None:
+    """Where only steps were timed, the interval of the bytes is the analytic one."""
+    only = corrections_at(of(Quantity.STEP_TIME), POINT, calibration_id="t")
+
+    found = combine({Quantity.STEP_TIME: only})
+
+    assert found is not None
+    assert (found.relative_error, dict(found.instants)) == (None, {})
+
+
+def test_a_reserved_reading_may_differ_the_next_time() -> None:
+    """The same request reserves other bytes after another history, even where it was measured itself."""
+    measured = replace(of(Quantity.RESERVED), exact=(Exact(point=POINT, residuals={ONLY_PART: 5}),))
+
+    assert corrections_at(measured, POINT, calibration_id="id").reserved_error == RESERVED_SPREAD
+
+
+@pytest.mark.parametrize(("half_width", "error"), [(None, 0.02), (0.05, 0.05)])
+def test_a_family_answers_for_its_members(half_width: float | None, error: float) -> None:
+    """A key without measurements is corrected by shares, and doubts them until enough was held out."""
+    pool = Pool(
+        group=GROUP, level=Level.FAMILY, shares={"backward": 0.02}, num_keys=3, num_measurements=7, half_width=half_width
+    )
+
+    found = pooled_corrections(pool)
+
+    assert found is not None
+    assert (found.level, found.num_measurements, found.relative_error) == ("family", 7, error)
+    assert found.instants["backward"].at(0, 1000) == 20
+    assert pooled_corrections(replace(pool, shares={})) is None
+
+
+@pytest.mark.parametrize("quantity", [Quantity.RESERVED, Quantity.DEVICE, Quantity.STEP_TIME])
+def test_a_family_corrects_each_quantity_by_its_own(quantity: Quantity) -> None:
+    """Shares of what is reserved, of what lies outside, and logarithms of times."""
+    group = replace(GROUP, quantity=quantity)
+    pool = Pool(group=group, level=Level.GLOBAL, shares={ONLY_PART: 0.1}, num_keys=2, num_measurements=2)
+
+    found = pooled_corrections(pool)
+
+    assert found is not None
+    blank = Corrections(calibration=found.calibration, level="global", num_measurements=2)
+    changed = {name for name in ("reserved", "outside", "step_time_ratio") if getattr(found, name) != getattr(blank, name)}
+    assert changed == {{"reserved": "reserved", "device": "outside", "step_time": "step_time_ratio"}[quantity.value]}
 
 
 def test_questions_lie_on_the_curve_by_their_numbers() -> None:
@@ -64,13 +159,14 @@ def test_questions_lie_on_the_curve_by_their_numbers() -> None:
 
 
 @given(
-    fixed=st.integers(-(2**50), 2**50),
+    fixed=st.floats(allow_nan=False, allow_infinity=False),
     slope=st.floats(allow_nan=False, allow_infinity=False, width=32),
     error=st.floats(0, 1),
+    quantity=st.sampled_from(Quantity),
 )
-def test_documents_are_read_as_they_were_written(fixed: int, slope: float, error: float) -> None:
+def test_documents_are_read_as_they_were_written(fixed: float, slope: float, error: float, quantity: Quantity) -> None:
     """Storage changes nothing."""
-    correction = InstantCorrection(fixed_bytes=fixed, bytes_per_token=slope)
-    calibration = replace(CALIBRATION, instants={"loss": correction}, relative_error=error)
+    curves = {"loss": Curve(fixed=fixed, per_token=slope)}
+    calibration = replace(CALIBRATION, curves=curves, relative_error=error, quantity=quantity)
 
     assert from_document(json.loads(json.dumps(to_document(calibration)))) == calibration

@@ -1,13 +1,13 @@
 """A key changes with everything that moves the curve and with nothing else."""
 
 import re
-import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from service.calibration.key import REFERENCE_VERSIONS, calibration_key, calibration_scope, is_reference
+from service.calibration import key as key_module
+from service.calibration.evidence import Quantity
+from service.calibration.key import calibration_key, calibration_scope, kind_of
 from service.estimator.architecture import Architecture
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout, Sharding
@@ -132,25 +132,26 @@ def test_a_scope_reads_like_the_question() -> None:
     assert (scope["family"], scope["task"], scope["optimizer"]) == ("llama", "train", "adamw")
 
 
-def test_reference_versions_are_those_that_the_worker_installs() -> None:
-    """The worker extra pins the releases that keys stand for."""
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
-    pins = dict(line.split("==") for line in project["project"]["optional-dependencies"]["worker"] if "==" in line)
+def test_a_key_is_hashed_once() -> None:
+    """The hundred questions of a search about one curve share its key without work."""
+    calibration_key(model(), TRAIN, Layout())
+    before = key_module.hashed_keys()
 
-    assert {name: ".".join(pin.split(".")[:2]) for name, pin in pins.items()} == REFERENCE_VERSIONS
+    for length in range(1, 101):
+        calibration_key(model(), replace(TRAIN, sequence_length=length), Layout())
+
+    assert key_module.hashed_keys() == before
 
 
 @pytest.mark.parametrize(
-    ("environment", "expected"),
+    ("workload", "layout", "expected"),
     [
-        ({"torch": "2.13.0+cpu", "transformers": "5.23.1", "peft": "0.21.2"}, True),
-        ({"torch": "2.13.0", "transformers": "5.23.0"}, True),
-        ({"torch": "2.14.0", "transformers": "5.23.0"}, False),
-        ({"torch": "2.13.0", "transformers": "5.3.0"}, False),
-        ({"torch": "2.13.0"}, False),
-        ({}, False),
+        (TRAIN, Layout(data_parallel=8), "transformers training, full, alone"),
+        (TRAIN, Layout(data_parallel=8, zero_stage=3, sharding=Sharding.FSDP2), "transformers training, full, sharded"),
+        (SERVE, Layout(tensor_parallel=2), "transformers serving, sharded"),
     ],
 )
-def test_only_reference_releases_teach(environment: dict[str, object], expected: bool) -> None:  # noqa: FBT001 - a case's answer
-    """A measurement of another release must not address the keys of this one."""
-    assert is_reference(environment) is expected
+def test_kinds_of_runs_learn_from_each_other(workload: Workload, layout: Layout, expected: str) -> None:
+    """What one kind of run teaches says nothing of another; the context of a process is no run's own."""
+    assert kind_of(workload, layout, Quantity.ALLOCATED) == expected
+    assert "process" in kind_of(workload, layout, Quantity.DEVICE)

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from service.calibration.apply import point_of, to_document
-from service.calibration.derive import Evidence, calibrate
-from service.calibration.key import calibration_key
+from service.calibration.apply import ONLY_PART, point_of
+from service.calibration.derive import calibrate
+from service.calibration.document import to_document
+from service.calibration.environment import Environment
+from service.calibration.evidence import Evidence, Quantity
+from service.calibration.key import calibration_key, kind_of
 from service.db.values import StoredCalibration
 from service.estimator.layout import Layout
 from service.estimator.workload import TrainWorkload
@@ -20,18 +23,22 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def learnt(*, minutes: int = 0, quantity: str = "allocated", document: dict[str, object] | None = None) -> StoredCalibration:
     """Return what one measurement of the tiny model taught."""
-    readings = {"forward": 1_100_000, "backward": 2_200_000}
+    parts = ("forward", "backward") if quantity == "allocated" else (ONLY_PART,)
     evidence = Evidence(
         measurement=str(uuid4()),
         point=point_of(MODEL, WORKLOAD, LAYOUT),
-        measured=readings,
-        predicted={"forward": 1_000_000, "backward": 2_000_000},
+        quantity=Quantity(quantity),
+        measured=dict.fromkeys(parts, 2_200_000),
+        predicted=dict.fromkeys(parts, 2_000_000),
     )
     calibration = calibrate([evidence])
     assert calibration is not None
     return StoredCalibration(
         id=uuid4(),
-        key=calibration_key(MODEL, WORKLOAD, LAYOUT),
+        key=Environment().place.address(calibration_key(MODEL, WORKLOAD, LAYOUT)),
+        kind=kind_of(WORKLOAD, LAYOUT, Quantity.ALLOCATED),
+        family=MODEL.family,
+        environment=Environment().name,
         quantity=quantity,
         scope={},
         correction=to_document(calibration) if document is None else document,
@@ -94,11 +101,15 @@ def test_another_configuration_is_not_corrected() -> None:
 
 
 def test_other_quantities_do_not_correct_allocated_bytes() -> None:
-    """A calibration of another quantity is left alone."""
+    """What is reserved has a correction of its own, beside which the allocated bytes and their interval stay."""
     book = CorrectionBook(read_changed=FakeStore(learnt(quantity="reserved")).read_changed)
     book.refresh()
 
-    assert found_in(book) is None
+    found = book.find(MODEL, WORKLOAD, LAYOUT)
+
+    assert found is not None
+    assert (dict(found.instants), found.relative_error) == ({}, None)
+    assert found.reserved.fixed_bytes == 200_000
 
 
 def test_an_unreadable_calibration_corrects_nothing() -> None:

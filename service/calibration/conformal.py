@@ -1,0 +1,26 @@
+"""How wide an interval has to be to hold a share of what has not been seen, and when it holds less than it should.
+
+Split conformal prediction (arXiv:1604.04173): the smallest width that holds ``(n + 1) * level`` of n residuals which had no
+part in what they are residuals of. With fewer residuals than that there is no such width.
+"""
+
+from collections.abc import Sequence
+from math import ceil, comb
+
+LEVEL = 0.95
+
+
+def smallest_holding(sizes: Sequence[float], level: float = LEVEL) -> float | None:
+    """Return the width that holds ``level`` of what comes next, ``None`` where there are too few residuals to say."""
+    rank = ceil((len(sizes) + 1) * level)
+    return sorted(sizes)[rank - 1] if 0 < rank <= len(sizes) else None
+
+
+def too_many_outside(num_outside: int, num_measured: int, level: float = LEVEL) -> bool:
+    """Tell whether more lie outside of their intervals than 97.5 % of all draws have, when each is held at ``level``."""
+    if not num_outside:
+        return False
+    fewer = sum(
+        comb(num_measured, count) * (1 - level) ** count * level ** (num_measured - count) for count in range(num_outside)
+    )
+    return fewer >= (1 + level) / 2

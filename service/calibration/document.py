@@ -1,0 +1,41 @@
+"""A calibration as JSON values, as storage keeps it and as the API shows it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from service.calibration.curve import Curve
+from service.calibration.derive import Bound, Calibration, Exact, LeftOut
+from service.calibration.evidence import MeasuredPoint, Quantity
+from service.calibration.shrinkage import Mean
+from service.calibration.sift import Rejected
+
+
+def to_document(calibration: Calibration) -> dict[str, object]:
+    """Return the calibration as JSON values; ``from_document`` reads them back."""
+    return asdict(calibration)
+
+
+def from_document(document: Mapping[str, Any]) -> Calibration:
+    """Read what ``to_document`` wrote; a document of another shape raises KeyError, TypeError or ValueError."""
+    return Calibration(
+        quantity=Quantity(document["quantity"]),
+        curves={name: Curve(**values) for name, values in document["curves"].items()},
+        shares=dict(document["shares"]),
+        relative_error=document["relative_error"],
+        evidence=tuple(document["evidence"]),
+        exact=tuple(
+            Exact(point=MeasuredPoint(**exact["point"]), residuals=dict(exact["residuals"])) for exact in document["exact"]
+        ),
+        at_least=_bounds(document["at_least"]),
+        at_most=_bounds(document["at_most"]),
+        rejected=tuple(Rejected(**each) for each in document["rejected"]),
+        means={name: Mean(**values) for name, values in document["means"].items()},
+        left_out=tuple(LeftOut(**each) for each in document["left_out"]),
+    )
+
+
+def _bounds(documents: list[dict[str, Any]]) -> tuple[Bound, ...]:
+    return tuple(
+        Bound(measurement=each["measurement"], point=MeasuredPoint(**each["point"]), bytes=each["bytes"]) for each in documents
+    )

@@ -1,0 +1,125 @@
+"""Measurements beside the analytic answers to the same questions: what everything that is learnt rests on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import exp, log
+
+ROUNDING_BYTES = 512
+"""The caching allocator rounds every block up to this (pytorch c10/cuda/CUDACachingAllocator.cpp)."""
+EXACT_SHARE = 0.001
+"""An analytic answer this near is exact: what is left is rounding, step counters and generator states."""
+RESERVED_SPREAD = (39_026 - 35_926) / (39_026 + 35_926)
+"""Half the range of reserved peaks of one request on one H100, as a share: only the history of warm-up differed (SGLang pull
+request 38172, 35,926 to 39,026 MiB)."""
+
+
+class Quantity(StrEnum):
+    """What is corrected; ``device`` is what lies outside of the allocator, and ``step_time`` is learnt as a ratio."""
+
+    ALLOCATED = "allocated"
+    RESERVED = "reserved"
+    DEVICE = "device"
+    STEP_TIME = "step_time"
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether a residual is the logarithm of measured over predicted, and no difference."""
+        return self is Quantity.STEP_TIME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPoint:
+    """Where on the curve a measurement lies; ``num_tokens`` are those of one micro-batch (serving: with their output)."""
+
+    num_layers: int
+    micro_batch_size: int
+    sequence_length: int
+    output_tokens: int = 0
+    num_gpus: int = 1
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of one micro-batch."""
+        return self.micro_batch_size * (self.sequence_length + self.output_tokens)
+
+    def reaches(self, other: "MeasuredPoint") -> bool:
+        """Return whether this point is nowhere smaller than ``other``, so that it cannot need less."""
+        mine = (self.num_layers, self.micro_batch_size, self.sequence_length, self.output_tokens)
+        theirs = (other.num_layers, other.micro_batch_size, other.sequence_length, other.output_tokens)
+        return self.num_gpus == other.num_gpus and all(a >= b for a, b in zip(mine, theirs, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One measurement beside the analytic answer to the same question, part by part.
+
+    Parts are the instants of allocated bytes, and one part of any other quantity: bytes, or nanoseconds of a step.
+    ``transferable``: kernels were those that CUDA would choose. ``extrapolated``: slices were run, not the model itself.
+    ``out_of_memory``: the run ended before its peak, so that ``measured`` is what it needs at least. ``at_capacity``: it ran
+    through and took all that there was, so that ``measured`` is what it needs at most. ``noise``: the share by which
+    repeated measurements differ, where the measurement itself says so.
+    """
+
+    measurement: str
+    point: MeasuredPoint
+    measured: Mapping[str, int]
+    predicted: Mapping[str, int]
+    quantity: Quantity = Quantity.ALLOCATED
+    transferable: bool = True
+    extrapolated: bool = False
+    out_of_memory: bool = False
+    at_capacity: bool = False
+    noise: float = field(default=0.0)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Parts that were both measured and predicted, in the order of the measurement."""
+        return tuple(name for name in self.measured if self.predicted.get(name, 0) > 0 and self.measured[name] > 0)
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether it only bounds what is needed."""
+        return self.out_of_memory or self.at_capacity
+
+    def residual(self, part: str) -> float:
+        """Return measured minus predicted bytes; of a step time the logarithm of their ratio."""
+        if self.quantity.is_ratio:
+            return log(self.measured[part] / self.predicted[part])
+        return self.measured[part] - self.predicted[part]
+
+    def scale(self, part: str) -> float:
+        """Return what a residual is a share of."""
+        return 1.0 if self.quantity.is_ratio else float(self.predicted[part])
+
+    def share(self, part: str) -> float:
+        """Return the residual as a share of the answer."""
+        return self.residual(part) / self.scale(part)
+
+    def corrected(self, part: str, correction: float) -> float:
+        """Return the answer with a correction in the residual's unit."""
+        if self.quantity.is_ratio:
+            return self.predicted[part] * exp(correction)
+        return self.predicted[part] + correction
+
+    def doubt(self, part: str) -> float:
+        """Return the residual below which a difference means nothing, in the residual's unit."""
+        if self.quantity.is_ratio:
+            return max(self.noise, EXACT_SHARE)
+        spread = RESERVED_SPREAD if self.quantity is Quantity.RESERVED else EXACT_SHARE
+        return max(float(ROUNDING_BYTES), self.measured[part] * max(spread, self.noise))
+
+    def peak(self, corrections: Mapping[str, float] | None = None) -> float:
+        """Return the highest corrected part; without corrections the analytic peak."""
+        added = corrections or {}
+        return max(self.corrected(name, added.get(name, 0.0)) for name in self.parts)
+
+    @property
+    def measured_peak(self) -> int:
+        """The highest measured part."""
+        return max(self.measured[name] for name in self.parts)
+
+
+def tolerance(measured_bytes: int) -> int:
+    """Return the allocated bytes below which a difference means nothing."""
+    return max(ROUNDING_BYTES, round(measured_bytes * EXACT_SHARE))

@@ -1,0 +1,88 @@
+"""What may teach and what may not, with the reason; the order in which measurements came does not matter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.calibration.evidence import Evidence, MeasuredPoint, tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A measurement that teaches nothing, and why."""
+
+    measurement: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sifted:
+    """Measurements that teach a curve, those that only bound it, and those that teach nothing."""
+
+    accepted: tuple[Evidence, ...] = ()
+    bounding: tuple[Evidence, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+def sift(evidence: Sequence[Evidence]) -> Sifted:
+    """Split evidence of one key and quantity.
+
+    Memory cannot fall while tokens grow. Of measurements that say so, the one that contradicts most others goes, and of two
+    that contradict each other the larger size, which should have needed more.
+    """
+    ordered = sorted(evidence, key=lambda sample: sample.measurement)
+    rejected = [Rejected(measurement=sample.measurement, reason=reason) for sample in ordered if (reason := _unfit(sample))]
+    fit = [sample for sample in ordered if not _unfit(sample)]
+    curve = [sample for sample in fit if not sample.is_one_sided]
+    while conflicts := _conflicts(curve):
+        worst = max(conflicts, key=lambda name: (len(conflicts[name]), _size(curve, name), name))
+        against = ", ".join(sorted(conflicts[worst]))
+        rejected.append(
+            Rejected(measurement=worst, reason=f"memory would fall while the batch grows: it contradicts {against}")
+        )
+        curve = [sample for sample in curve if sample.measurement != worst]
+    return Sifted(
+        accepted=tuple(curve),
+        bounding=tuple(sample for sample in fit if sample.is_one_sided),
+        rejected=tuple(rejected),
+    )
+
+
+def _unfit(sample: Evidence) -> str | None:
+    if not sample.parts:
+        return "nothing was measured that the estimator has a figure for"
+    if not sample.transferable:
+        return "the kernels were not those that CUDA would choose"
+    return None
+
+
+def _conflicts(curve: Sequence[Evidence]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for index, one in enumerate(curve):
+        for other in curve[index + 1 :]:
+            if not _grows(one, other):
+                found.setdefault(one.measurement, set()).add(other.measurement)
+                found.setdefault(other.measurement, set()).add(one.measurement)
+    return found
+
+
+def _grows(one: Evidence, other: Evidence) -> bool:
+    if one.quantity.is_ratio:
+        return True
+    small, large = sorted((one, other), key=lambda sample: sample.point.num_tokens)
+    if not _same_line(small.point, large.point):
+        return True
+    return all(
+        large.measured[name] >= small.measured[name] - max(tolerance(small.measured[name]), small.doubt(name))
+        for name in small.parts
+        if name in large.measured
+    )
+
+
+def _same_line(small: MeasuredPoint, large: MeasuredPoint) -> bool:
+    """Return whether ``large`` differs from ``small`` by more tokens and by nothing that could make it need less."""
+    more = small.num_tokens < large.num_tokens and small.num_layers == large.num_layers
+    return more and large.reaches(small)
+
+
+def _size(curve: Sequence[Evidence], name: str) -> int:
+    return next(sample.point.num_tokens for sample in curve if sample.measurement == name)

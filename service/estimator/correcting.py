@@ -1,0 +1,67 @@
+"""What measurements add to the bytes beyond the allocated ones: to the allocator's slack, and to what lies beside it."""
+
+from dataclasses import replace
+
+from service.estimator.corrections import NOTHING, Corrections
+from service.estimator.outside import Share
+from service.estimator.result import Interval, Throughput
+
+
+def corrected_slack(slack: Share, allocated_bytes: int, corrections: Corrections | None) -> Share:
+    """Return the slack with what was measured of reserved bytes; nothing is reserved that is less than what is allocated."""
+    if corrections is None or (corrections.reserved == NOTHING and corrections.reserved_at_most_bytes is None):
+        return slack
+    reserved = allocated_bytes + slack.point
+    reserved += corrections.reserved.at(0, reserved)
+    if corrections.reserved_at_most_bytes is not None:
+        reserved = min(reserved, corrections.reserved_at_most_bytes)
+    return _moved(slack, max(reserved - allocated_bytes, 0) - slack.point)
+
+
+def corrected_context(context: Share, beside: Share, corrections: Corrections | None) -> Share:
+    """Return the context with what was measured of all that lies outside of the allocator, communicators (``beside``) too."""
+    if corrections is None or (corrections.outside == NOTHING and corrections.outside_error is None):
+        return context
+    everything = context.point + beside.point
+    added = max(corrections.outside.at(0, everything), -context.point)
+    moved = _moved(context, added)
+    if corrections.outside_error is None:
+        return moved
+    doubt = round((everything + added) * corrections.outside_error)
+    return replace(moved, low=max(moved.point - doubt, 0), high=moved.point + doubt)
+
+
+def measured_interval(point: int, error: float | None, otherwise: Interval) -> Interval:
+    """Return the interval that measurements give, where there are enough of them."""
+    if error is None:
+        return otherwise
+    return Interval(max(0, round(point * (1 - error))), round(point * (1 + error)))
+
+
+def as_timed(throughput: Throughput | None, ratio: float) -> Throughput | None:
+    """Return how long a step takes, with what was measured of steps like it."""
+    if throughput is None or ratio == 1.0:
+        return throughput
+    hours = throughput.hours_for_tokens
+    return replace(
+        throughput,
+        step_time_s=throughput.step_time_s * ratio,
+        tokens_per_second=throughput.tokens_per_second / ratio,
+        tokens_per_second_per_gpu=throughput.tokens_per_second_per_gpu / ratio,
+        mfu=throughput.mfu / ratio,
+        hours_for_tokens=None if hours is None else hours * ratio,
+        basis="calibrated",
+    )
+
+
+def _moved(share: Share, added: int) -> Share:
+    if not added:
+        return share
+    return replace(
+        share,
+        point=share.point + added,
+        low=max(share.low + added, 0),
+        high=max(share.high + added, 0),
+        formula=f"{share.formula} {added:+,} B measured",
+        source=f"{share.source}; calibration",
+    )

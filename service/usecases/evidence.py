@@ -1,0 +1,188 @@
+"""Stored measurements as evidence: beside the analytic answer to the same question, quantity by quantity."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import log
+from statistics import NormalDist
+
+from service.calibration.apply import ONLY_PART, point_of
+from service.calibration.environment import Environment, environment_of
+from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
+from service.catalog.gpus import entries_named
+from service.db.measurement import StoredMeasurement, StoredResult
+from service.estimator.architecture import Architecture
+from service.estimator.device import Device
+from service.estimator.errors import EstimatorError
+from service.estimator.estimate import PlanCache, estimate
+from service.estimator.families.registry import architecture_from_spec
+from service.estimator.result import Detail, Estimate
+from service.estimator.speed.throughput import throughput_of
+from service.jobs.contract import MeasureRequest, ProbeDevice, ProtocolError, parse_measure_request
+from service.logs import logger
+
+LARGE_SEGMENT_BYTES = 20 * 1024**2
+"""What the caching allocator takes at once for a middling request (kLargeBuffer, c10/cuda/CUDACachingAllocator.cpp): with less
+left on the device, the run made do with what it had."""
+_P95 = NormalDist().inv_cdf(0.95)
+# Allocated bytes do not depend on the device; this one holds whatever is asked.
+ANY_DEVICE = Device(name="any", vendor="any", capacity_bytes=1 << 60, usable_bytes=1 << 60)
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A question, and what the estimator says about it without any measurement."""
+
+    request: MeasureRequest
+    architecture: Architecture
+    device: Device
+    estimate: Estimate
+
+    @property
+    def point(self) -> MeasuredPoint:
+        """Where on its curve the question lies."""
+        return point_of(self.architecture, self.request.task.workload, self.request.layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One measurement as evidence about every quantity that its device can tell, where and with what it ran."""
+
+    environment: Environment
+    answered: Answered
+    evidence: tuple[Evidence, ...]
+
+
+def gpu_name(text: str) -> str:
+    """Return the catalogue's name of a GPU that a driver names; what the catalogue does not know stays as it is."""
+    found = entries_named(text)
+    return found[0].name if len(found) == 1 else text
+
+
+def answer(request: MeasureRequest, plans: PlanCache, *, environment: Mapping[str, object] | None = None) -> Answered | None:
+    """Return the analytic answer; ``None`` for what the estimator has no term for yet."""
+    device = _device(request, environment or {})
+    detail = Detail.FULL if device is ANY_DEVICE else Detail.REPLAYED
+    try:
+        architecture = architecture_from_spec(request.model.architecture)
+        found = estimate(architecture, request.task.workload, layout=request.layout, device=device, plans=plans, detail=detail)
+    except EstimatorError as error:
+        _log.info("prediction.none", reason=error.message, field=error.field)
+        return None
+    return Answered(request=request, architecture=architecture, device=device, estimate=found)
+
+
+def ran_its_tokens(point: MeasuredPoint, probes: Iterable[Mapping[str, object]], *, extrapolated: bool) -> bool:
+    """Tell whether the asked batch and lengths were run: where fewer were, the answer is the analytic one with a shift."""
+    asked = (point.micro_batch_size, point.sequence_length + point.output_tokens, point.output_tokens)
+    sizes = ((probe["micro_batch_size"], probe["sequence_length"], probe["output_tokens"]) for probe in probes)
+    return not extrapolated or asked in sizes
+
+
+def found_in(stored: StoredMeasurement, plans: PlanCache) -> Found | None:
+    """Return a measurement as evidence; ``None`` where it cannot be held against an answer."""
+    result = stored.result
+    if result is None:
+        return None
+    try:
+        request = parse_measure_request(stored.request)
+    except ProtocolError as error:
+        _log.warning("evidence.unreadable", job_id=str(stored.id), reason=str(error))
+        return None
+    ran_on = request.device is ProbeDevice.CUDA
+    environment = environment_of(result.environment, gpu=_ran_on(request, result.environment) if ran_on else None)
+    answered = answer(request, plans, environment=result.environment)
+    if environment is None or answered is None:
+        return None
+    if not ran_its_tokens(answered.point, result.probes, extrapolated=result.extrapolated):
+        return None
+    return Found(environment=environment, answered=answered, evidence=tuple(_evidence(stored, result, answered)))
+
+
+def _device(request: MeasureRequest, environment: Mapping[str, object]) -> Device:
+    if request.device is not ProbeDevice.CUDA:
+        return ANY_DEVICE
+    found = entries_named(_ran_on(request, environment))
+    return found[0].device() if len(found) == 1 else ANY_DEVICE
+
+
+def _ran_on(request: MeasureRequest, environment: Mapping[str, object]) -> str:
+    """Return the GPU that ran: as its driver names it, where the catalogue knows that, else the one that was asked for."""
+    told = environment.get("gpu")
+    names = [str(told)] if told else []
+    names += [request.gpu] if request.gpu is not None else []
+    known = [name for name in names if len(entries_named(name)) == 1]
+    return gpu_name(known[0]) if known else (names[0] if names else "unknown GPU")
+
+
+def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Iterator[Evidence]:
+    """Give the allocated bytes of any device; only a GPU tells of what is reserved, of what lies beside it, and of time."""
+    make = partial(
+        Evidence,
+        measurement=str(stored.id),
+        point=answered.point,
+        transferable=result.transferable,
+        extrapolated=result.extrapolated,
+    )
+    if result.peaks["out_of_memory"]:
+        held = {ONLY_PART: _whole(result.peaks["allocated_bytes"])}
+        yield make(measured=held, predicted={ONLY_PART: answered.estimate.allocated_bytes}, out_of_memory=True)
+        return
+    yield make(
+        measured={str(reading["name"]): _whole(reading["allocated_bytes"]) for reading in result.instants},
+        predicted={instant.name: instant.allocated_bytes for instant in answered.estimate.instants},
+    )
+    if answered.request.device is not ProbeDevice.CUDA:
+        return
+    yield from _beyond(result, answered, make)
+    yield from _timed(result, answered, make)
+
+
+Make = partial[Evidence]
+
+
+def _beyond(result: StoredResult, answered: Answered, make: Make) -> Iterator[Evidence]:
+    peaks, found = result.peaks, answered.estimate
+    allocated, reserved = _whole(peaks["allocated_bytes"]), peaks.get("reserved_bytes")
+    if reserved is None:
+        return
+    on_device = peaks.get("device_bytes") or peaks.get("device_total_used_bytes")
+    outside = None if on_device is None else _whole(on_device) - _whole(reserved)
+    usable = answered.device.usable_bytes
+    # The allocated bytes have a correction of their own: what is learnt here is what is reserved beyond them.
+    yield make(
+        quantity=Quantity.RESERVED,
+        measured={ONLY_PART: _whole(reserved)},
+        predicted={ONLY_PART: allocated + found.reserved_bytes - found.allocated_bytes},
+        at_capacity=_whole(reserved) + (outside or 0) > usable - LARGE_SEGMENT_BYTES,
+    )
+    if outside is not None and outside > 0:
+        yield make(
+            quantity=Quantity.DEVICE,
+            measured={ONLY_PART: outside},
+            predicted={ONLY_PART: found.device_bytes - found.reserved_bytes},
+        )
+
+
+def _timed(result: StoredResult, answered: Answered, make: Make) -> Iterator[Evidence]:
+    times, request = result.step_time_s, answered.request
+    if times is None or answered.device is ANY_DEVICE:
+        return
+    timed = throughput_of(
+        answered.architecture, request.task.workload, request.layout, answered.device, answered.estimate, PlanCache().works
+    )
+    median, p95 = float(str(times["median"])), float(str(times["p95"]))
+    if timed is None or median <= 0:
+        return
+    yield make(
+        quantity=Quantity.STEP_TIME,
+        measured={ONLY_PART: round(median * 1e9)},
+        predicted={ONLY_PART: max(1, round(timed.step_time_s * 1e9))},
+        noise=log(max(p95, median) / median) / _P95,
+    )
+
+
+def _whole(value: object) -> int:
+    return int(str(value))
