@@ -7,6 +7,7 @@ from typing import Protocol
 from service.errors import ServiceError, UnavailableError
 from service.jobs.contract import Progress, Sample
 from service.logs import logger
+from service.usecases.attempts import Unwritten
 
 REPORT_INTERVAL_S = 0.5
 MAX_WAITING_SAMPLES = 10_000
@@ -41,18 +42,24 @@ class Reporter:
         elif len(self._samples) < MAX_WAITING_SAMPLES:
             self._samples.append(line)
 
+    @property
+    def unwritten(self) -> Unwritten:
+        """The samples that wait: they go with the outcome, or nowhere."""
+        return Unwritten(samples=tuple(self._samples), before=self._written)
+
     def flush_if_due(self) -> None:
         """Write what waits, unless the last write was a moment ago."""
         if self._clock() >= self._due:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits; without a database it goes on waiting."""
+        """Write what waits; without a database, or while the attempt is not the running one, it goes on waiting."""
         if self._progress is None and not self._samples:
             return
         self._due = self._clock() + REPORT_INTERVAL_S
         try:
-            self._write(progress=self._progress, samples=self._samples, samples_before=self._written)
+            if not self._write(progress=self._progress, samples=self._samples, samples_before=self._written):
+                return
         except UnavailableError as error:
             _log.warning("report.missed", reason=error.detail)
             return

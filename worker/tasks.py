@@ -10,8 +10,8 @@ from service.logs import logger
 from service.settings import Settings
 from service.usecases import attempts, outcomes
 from service.usecases.access import Sessions
-from service.usecases.attempts import Attempt
-from worker.lease import LeaseWatch, keep_lease
+from service.usecases.attempts import Attempt, Unwritten
+from worker.lease import keep_lease
 from worker.patience import insist
 from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, kill_group, start_probe
 from worker.reporter import Reporter
@@ -46,6 +46,7 @@ def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> Non
 
 def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
     """Run the probe of a claimed attempt under its lease, and write what came of it."""
+    log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number)
     settings = workplace.settings
     deadline_s = settings.probe_deadline_s
     request = attempt.request.probe_request(deadline_s=deadline_s)
@@ -65,30 +66,31 @@ def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
         outcome = follow(process, deadline_s=deadline_s, on_line=reporter.take, should_stop=should_stop)
         kill_group(process)
         reporter.flush()
-        conclude(sessions, attempt, outcome, watch=watch, retry_s=settings.finish_retry_s)
+        if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
+            log.warning("attempt.lost")
+        else:
+            conclude(sessions, attempt, outcome, unwritten=reporter.unwritten, retry_s=settings.finish_retry_s)
 
 
-def conclude(sessions: Sessions, attempt: Attempt, outcome: Outcome, *, watch: LeaseWatch, retry_s: float) -> None:
-    """Write an outcome, for ``retry_s`` seconds again and again while the database is away."""
+def conclude(sessions: Sessions, attempt: Attempt, outcome: Outcome, *, unwritten: Unwritten, retry_s: float) -> None:
+    """Write an outcome and the samples that wait, for ``retry_s`` seconds again and again while the database is away."""
     log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number, outcome=type(outcome).__name__)
-    if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
-        log.warning("attempt.lost")
-    elif not insist(partial(_write, sessions, attempt, outcome), for_s=retry_s):
+    if not insist(partial(_write, sessions, attempt, outcome, unwritten), for_s=retry_s):
         log.warning("attempt.fenced")
 
 
-def _write(sessions: Sessions, attempt: Attempt, outcome: Outcome) -> bool:
+def _write(sessions: Sessions, attempt: Attempt, outcome: Outcome, unwritten: Unwritten) -> bool:
     match outcome:
         case ProbeResult():
-            return outcomes.succeed(sessions, attempt, outcome)
+            return outcomes.succeed(sessions, attempt, outcome, unwritten=unwritten)
         case ProbeFailure():
-            return outcomes.refuse(sessions, attempt, outcome)
+            return outcomes.refuse(sessions, attempt, outcome, unwritten=unwritten)
         case DeadlineExceeded():
-            return outcomes.time_out(sessions, attempt, deadline_s=outcome.deadline_s)
+            return outcomes.time_out(sessions, attempt, deadline_s=outcome.deadline_s, unwritten=unwritten)
         case Died():
             return give_up(sessions, attempt, outcome.reason)
         case Stopped():
-            return outcomes.cancel(sessions, attempt)
+            return outcomes.cancel(sessions, attempt, unwritten=unwritten)
 
 
 def give_up(sessions: Sessions, attempt: Attempt, reason: str) -> bool:

@@ -11,9 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from deploy.chaos import storm
+from deploy.chaos import latencies, storm
+from deploy.chaos.bench import Bench
+from deploy.chaos.client import client
 from deploy.chaos.faults import Struck
 from deploy.chaos.invariants import count_executions, count_logged, violations
+from deploy.chaos.latencies import WHOLE, Timed
 from deploy.chaos.rig import running_rig
 from service.db.session import make_engine, make_sessions
 from service.settings import psycopg_url
@@ -31,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broken: list[str] = []
     if options.only != "latencies":
         broken += _storm(console, seed=options.seed, num_jobs=options.jobs, num_workers=options.workers)
+    if options.only != "storm":
+        broken += _latencies(console, repeat=options.repeat, num_workers=options.workers)
     for sentence in broken:
         console.print(f"[bold red]broken[/] {sentence}", soft_wrap=True)
     console.print("every invariant and every bound held" if not broken else f"{len(broken)} broken")
@@ -60,6 +65,39 @@ def _storm(console: Console, *, seed: int, num_jobs: int, num_workers: int) -> l
     return broken
 
 
+def _latencies(console: Console, *, repeat: int, num_workers: int) -> list[str]:
+    with (
+        tempfile.TemporaryDirectory(prefix="headroom-chaos-") as root,
+        running_rig(Path(root), settings=latencies.SETTINGS, num_workers=num_workers, num_apis=1) as rig,
+        client(rig.url) as http,
+        _bar(console) as bar,
+    ):
+        engine = make_engine(psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-chaos")
+        bench = Bench(rig=rig, http=http, sessions=make_sessions(engine), dir=Path(root), repeat=repeat)
+        task = bar.add_task("stop-watch", total=len(latencies.SCENARIOS), last="")
+        timed: list[Timed] = []
+        for scenario in latencies.SCENARIOS:
+            bar.update(task, last=str(scenario.__doc__))
+            timed += scenario(bench)
+            bar.advance(task)
+        bar.stop()
+        console.print(_times(timed))
+        engine.dispose()
+    return [one.sentence() for one in timed if not one.holds()]
+
+
+def _times(timed: Sequence[Timed]) -> Table:
+    table = Table(title=f"Seconds; lease {latencies.LEASE_S:g} s, everything else as it is shipped")
+    table.add_column("what", no_wrap=True)
+    for heading in ("times", "p50", "p95", "p99", "max", "bound"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in timed:
+        numbers = (f"{one.at(percentile):.3f}" for percentile in (50, 95, 99, 100))
+        bound = "" if one.bound_s is None else f"{'max' if one.percentile == WHOLE else f'p{one.percentile}'} ≤ {one.bound_s:g}"
+        table.add_row(one.what, str(len(one.seconds)), *numbers, bound if one.holds() else f"[bold red]{bound}[/]")
+    return table
+
+
 def _summary(happened: storm.Storm, *, seed: int, executions: int, logged: Counter[str]) -> Table:
     table = Table("what", "how often", title=f"Storm, seed {seed}: {len(happened.jobs)} jobs, {len(happened.strikes)} faults")
     for what, number in sorted(Counter(struck.what for struck in happened.strikes).items()):
@@ -84,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=SEED, help="of the dice that choose faults (default %(default)s)")
     parser.add_argument("--jobs", type=int, default=NUM_JOBS, help="jobs of the storm (default %(default)s)")
     parser.add_argument("--workers", type=int, default=3, help="workers (default %(default)s)")
+    parser.add_argument("--repeat", type=int, default=5, help="how often each recovery is timed (default %(default)s)")
     parser.add_argument("--only", choices=("storm", "latencies"), help="run one part alone")
     return parser
 

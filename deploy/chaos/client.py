@@ -10,7 +10,7 @@ import httpx
 
 from deploy.chaos import expected
 
-GIVE_UP_S = 120.0
+GIVE_UP_S = 1200.0
 _PAUSE_S = 0.1
 _TIMEOUT = httpx.Timeout(10.0)
 _SILENCE = httpx.Timeout(5.0, read=20.0)

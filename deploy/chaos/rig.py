@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+import httpx
 import psutil
 
 from service.db.migrate import upgrade
@@ -160,6 +162,7 @@ def running_rig(root: Path, *, settings: Mapping[str, str], num_workers: int = 3
             rig.postgres.start()
             upgrade(rig.database_url)
             rig.heal()
+            until(partial(_answers, rig.url), "the API does not answer")
             yield rig
         finally:
             for part in reversed(rig.parts()):
@@ -205,6 +208,12 @@ def _describe(data: DataDir, listener: socket.socket, settings: Mapping[str, str
         redis_url=urls["REDIS_URL"],
         logs=data.log_file("api-0").parent,
     )
+
+
+def _answers(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz").is_success
+    return False
 
 
 def _forgetful(redis: Child) -> Child:

@@ -31,7 +31,7 @@ ENOUGH = 0.8
 LONGEST_S = 900.0
 CALM_WITHIN_S = 180.0
 _TURN_S = 0.05
-_ONE_WATCHED_IN, _ONE_CANCELLED_IN = 6, 12
+_ONE_WATCHED_IN, _ONE_CANCELLED_IN = 10, 12
 
 Show = Callable[[int, int, Sequence[Struck]], None]
 """Jobs that are over, jobs in all, and the faults up to now."""

@@ -4,9 +4,11 @@ Whoever can write to Redis can at most ring for jobs that exist: payloads are JS
 webhooks are ignored, and RQ's pickling serializer raises in every process that uses this module.
 """
 
+import math
 import queue
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -31,6 +33,8 @@ RING_TIMEOUT_S = 0.5
 LISTEN_CONNECT_TIMEOUT_S = 2
 HEALTH_CHECK_INTERVAL_S = 10
 MAX_WAITING_RINGS = 1000
+REST_S = 1.0
+"""How long a Redis that did not answer is left alone: a hundred rings must not wait for it one after the other."""
 
 Ring = Callable[[ProbeDevice, JobPayload], None]
 
@@ -62,16 +66,21 @@ class GuardedJob(Job):
 class Bell:
     """Rings for queued jobs; a bell that cannot be reached is counted and logged, never raised."""
 
-    def __init__(self, connection: "redis.Redis", *, job_timeout_s: float) -> None:
+    def __init__(self, connection: "redis.Redis", *, job_timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Ring through ``connection``; ``job_timeout_s`` is RQ's own limit, which should never be the first to act."""
         refuse_pickle()
         self._connection = connection
         self._job_timeout_s = int(job_timeout_s)
+        self._clock = clock
+        self._resting_until = -math.inf
         self.failures = 0
         self._lock = threading.Lock()
 
     def ring(self, device: ProbeDevice, payload: JobPayload) -> None:
         """Ring once; a duplicate is harmless, since the claim takes only one."""
+        if self._clock() < self._resting_until:
+            self.count_failure("Redis did not answer a moment ago")
+            return
         try:
             bells = open_queue(self._connection, device)
             bells.enqueue_call(
@@ -86,7 +95,10 @@ class Bell:
             )
             # With no worker for hours every queued job is rung for every few seconds; the newest rings say it all.
             self._connection.ltrim(bells.key, -MAX_UNANSWERED_RINGS, -1)
-        except (redis.RedisError, OSError, ValueError) as error:
+        except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+            self._resting_until = self._clock() + REST_S
+            self.count_failure(error)
+        except (redis.RedisError, ValueError) as error:
             self.count_failure(error)
 
     def ping(self) -> bool:

@@ -38,6 +38,17 @@ class Attempt:
     key: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unwritten:
+    """Samples that no report has stored yet, and how many of the attempt were stored before them."""
+
+    samples: tuple[Sample, ...] = ()
+    before: int = 0
+
+
+NOTHING_UNWRITTEN = Unwritten()
+
+
 def find_queued(sessions: Sessions, *, device: ProbeDevice) -> JobPayload | None:
     """Return the job that an idle worker should claim next: what Redis would have said."""
     with transaction(sessions) as session:
@@ -96,9 +107,8 @@ def report(
         )
         if not held:
             return False
-        documents = [msgspec.structs.asdict(sample) for sample in samples]
-        fresh = queries.add_samples(session, attempt.job_id, attempt=attempt.number, first=samples_before, samples=documents)
-        events = [Event("sample", document) for document in fresh]
+        unwritten = Unwritten(samples=tuple(samples), before=samples_before)
+        events = _store(session, attempt.job_id, attempt=attempt.number, unwritten=unwritten)
         if progress is not None:
             events.append(Event("progress", {"progress": progress.fraction, **_without(progress, "fraction")}))
         queries.add_events(session, attempt.job_id, events)
@@ -112,10 +122,14 @@ def settle(
     status: Status,
     error: Problem | None = None,
     write: Callable[[Session], None] | None = None,
+    unwritten: Unwritten = NOTHING_UNWRITTEN,
 ) -> bool:
-    """End the job in one transaction, ``write`` included; false when a later attempt holds it and nothing was written."""
+    """End the job in one transaction, with what is ``unwritten`` and what ``write`` adds.
+
+    False when a later attempt holds it; then nothing was written.
+    """
     with transaction(sessions) as session:
-        if not _end(session, attempt.job_id, attempt=attempt.number, status=status, error=error):
+        if not _end(session, attempt.job_id, attempt=attempt.number, status=status, error=error, unwritten=unwritten):
             return queries.is_settled(session, attempt.job_id, attempt=attempt.number, status=status)
         if write is not None:
             write(session)
@@ -172,11 +186,27 @@ def problem(slug: str, title: str, detail: str) -> Problem:
     return {"type": slug, "title": title, "detail": detail}
 
 
-def _end(session: Session, job_id: uuid.UUID, *, attempt: int, status: Status, error: Problem | None) -> bool:
+def _store(session: Session, job_id: uuid.UUID, *, attempt: int, unwritten: Unwritten) -> list[Event]:
+    """Store samples, and return the events of those that were not there."""
+    documents = [msgspec.structs.asdict(sample) for sample in unwritten.samples]
+    fresh = queries.add_samples(session, job_id, attempt=attempt, first=unwritten.before, samples=documents)
+    return [Event("sample", document) for document in fresh]
+
+
+def _end(
+    session: Session,
+    job_id: uuid.UUID,
+    *,
+    attempt: int,
+    status: Status,
+    error: Problem | None,
+    unwritten: Unwritten = NOTHING_UNWRITTEN,
+) -> bool:
     phase = "done" if status is Status.SUCCEEDED else status.value
     ended = queries.settle(session, job_id, attempt=attempt, status=status, phase=phase, error=error)
     if ended:
-        queries.add_events(session, job_id, [status_event(status, attempt=attempt, error=error)])
+        last = status_event(status, attempt=attempt, error=error)
+        queries.add_events(session, job_id, [*_store(session, job_id, attempt=attempt, unwritten=unwritten), last])
     return ended
 
 

@@ -9,11 +9,11 @@ from service.db.tables import MeasurementResultRow
 from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
 from service.usecases.access import Sessions
-from service.usecases.attempts import Attempt, problem, settle
+from service.usecases.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten, problem, settle
 from service.usecases.learning import Prediction, learn, predict
 
 
-def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
+def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
     """Store a result and what it teaches with the job's end, all or nothing; false when a later attempt holds the job."""
     prediction = predict(attempt.request, result)
 
@@ -21,30 +21,29 @@ def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult) -> bool:
         row = _result_row(attempt, result, prediction)
         session.add(row)
         session.flush()
-        row.calibration_id = learn(session, attempt.job_id, key=attempt.key)
+        row.calibration_id = learn(session, attempt.job_id, key=attempt.key, request=attempt.request)
 
-    return settle(sessions, attempt, status=Status.SUCCEEDED, write=write)
+    return settle(sessions, attempt, status=Status.SUCCEEDED, write=write, unwritten=unwritten)
 
 
-def refuse(sessions: Sessions, attempt: Attempt, failure: ProbeFailure) -> bool:
+def refuse(sessions: Sessions, attempt: Attempt, failure: ProbeFailure, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
     """Fail a job that its probe cannot run: another attempt would say the same."""
     error = problem(f"probe-{failure.kind.value.removeprefix('probe-')}", "The probe cannot run this", failure.message)
-    return settle(sessions, attempt, status=Status.FAILED, error=error)
+    return settle(sessions, attempt, status=Status.FAILED, error=error, unwritten=unwritten)
 
 
-def time_out(sessions: Sessions, attempt: Attempt, *, deadline_s: float) -> bool:
+def time_out(sessions: Sessions, attempt: Attempt, *, deadline_s: float, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
     """Fail a job whose probe was killed at its deadline: another attempt would run into it too."""
     detail = (
         f"the probe was killed after {deadline_s:.0f} s; ask for fewer tokens or layers, or raise HEADROOM_PROBE_DEADLINE_S"
     )
-    return settle(
-        sessions, attempt, status=Status.FAILED, error=problem("deadline-exceeded", "The probe took too long", detail)
-    )
+    error = problem("deadline-exceeded", "The probe took too long", detail)
+    return settle(sessions, attempt, status=Status.FAILED, error=error, unwritten=unwritten)
 
 
-def cancel(sessions: Sessions, attempt: Attempt) -> bool:
+def cancel(sessions: Sessions, attempt: Attempt, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
     """End a job whose probe was killed because somebody cancelled it."""
-    return settle(sessions, attempt, status=Status.CANCELLED)
+    return settle(sessions, attempt, status=Status.CANCELLED, unwritten=unwritten)
 
 
 def _result_row(attempt: Attempt, result: ProbeResult, prediction: Prediction | None) -> MeasurementResultRow:

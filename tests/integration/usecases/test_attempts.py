@@ -11,11 +11,10 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.errors import UnavailableError
 from service.jobs.bell import no_bell
-from service.jobs.contract import JobPayload, ProbeDevice, Progress, Sample
+from service.jobs.contract import JobPayload, ProbeDevice, Progress
 from service.jobs.states import QUEUE_LIMIT_S, Lease, Status
 from service.settings import Settings
-from service.usecases import attempts, measurements, outcomes, samples
-from service.usecases.access import PageRequest
+from service.usecases import attempts, measurements, outcomes
 from service.usecases.attempts import Attempt
 from service.usecases.reconcile import reconcile
 from tests.job_builders import a_request, a_result
@@ -232,39 +231,6 @@ def test_a_result_and_its_job_are_one(sessions: Sessions) -> None:
         attempts.settle(sessions, attempt, status=Status.SUCCEEDED, write=fail)
 
     assert measurements.read(sessions, job_id).status is Status.RUNNING
-
-
-def test_progress_and_samples_are_seen_by_who_watches(sessions: Sessions) -> None:
-    """The job says how far it is, the events tell the way, the samples are kept in order."""
-    job_id = submitted(sessions)
-    attempt = claimed(sessions, job_id)
-    line = Progress(phase="layers 1 of 2", done=1, total=4, fraction=0.25, reading="1.2 GiB")
-    readings = [Sample(t_s=0.1, kind="process_rss", bytes=10), Sample(t_s=0.2, kind="process_rss", bytes=20)]
-
-    assert attempts.report(sessions, attempt, progress=line, samples=readings, samples_before=0)
-    assert attempts.report(sessions, attempt, progress=None, samples=readings[:1], samples_before=2)
-
-    job = measurements.read(sessions, job_id)
-    assert (job.progress, job.phase) == (0.25, "layers 1 of 2")
-    batch = measurements.events_after(sessions, job_id, seq=0)
-    assert [one.seq for one in batch.events] == [1, 2, 3, 4, 5, 6]
-    assert [one.kind for one in batch.events] == ["status", "status", "sample", "sample", "progress", "sample"]
-    assert batch.events[4].data == {"progress": 0.25, "phase": "layers 1 of 2", "done": 1, "total": 4, "reading": "1.2 GiB"}
-    assert not batch.is_last
-    assert [one.bytes for one in samples.list_page(sessions, job_id, PageRequest()).items] == [10, 20, 10]
-
-
-def test_a_report_that_is_repeated_stores_samples_once(sessions: Sessions) -> None:
-    """After a lost acknowledgement the same samples come again under the same numbers."""
-    job_id = submitted(sessions)
-    attempt = claimed(sessions, job_id)
-    readings = [Sample(t_s=0.1, kind="process_rss", bytes=10)]
-
-    for _ in range(2):
-        attempts.report(sessions, attempt, progress=None, samples=readings, samples_before=0)
-
-    assert len(samples.list_page(sessions, job_id, PageRequest()).items) == 1
-    assert [one.kind for one in measurements.events_after(sessions, job_id, seq=0).events] == ["status", "status", "sample"]
 
 
 def test_a_released_job_begins_again_until_its_attempts_are_used(sessions: Sessions) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from service.db.types import UnstorableValueError
 from service.errors import ServiceError, UnavailableError
 from service.jobs.contract import Progress, Sample
+from service.usecases.attempts import Unwritten
 from worker.reporter import REPORT_INTERVAL_S, Reporter
 
 Written = tuple[Progress | None, list[Sample], int]
@@ -17,13 +18,15 @@ class Store:
         """Keep nothing yet."""
         self.written: list[Written] = []
         self.error: ServiceError | None = None
+        self.is_running = True
 
     def write(self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int) -> bool:
         """Keep one report."""
         if self.error is not None:
             raise self.error
-        self.written.append((progress, list(samples), samples_before))
-        return True
+        if self.is_running:
+            self.written.append((progress, list(samples), samples_before))
+        return self.is_running
 
 
 def progress(fraction: float) -> Progress:
@@ -76,6 +79,20 @@ def test_what_could_not_be_written_waits() -> None:
     reporter.flush()
 
     assert store.written == [(None, [sample(1), sample(2)], 0), (None, [sample(3)], 2)]
+
+
+def test_samples_of_an_attempt_that_is_not_the_running_one_go_with_its_outcome() -> None:
+    """The lease ran out, and the result may still count: its samples are kept for it, under their numbers."""
+    store = Store()
+    reporter = Reporter(store.write, clock=lambda: 0.0)
+    reporter.take(sample(1))
+    reporter.flush()
+    store.is_running = False
+    reporter.take(sample(2))
+    reporter.flush()
+
+    assert store.written == [(None, [sample(1)], 0)]
+    assert reporter.unwritten == Unwritten(samples=(sample(2),), before=1)
 
 
 def test_what_can_never_be_written_is_dropped() -> None:
