@@ -57,6 +57,7 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
             device=request.device,
             gpu=None if gpu is None else resolve_gpu(gpu).name,
             full_depth=request.full_depth,
+            rank=request.rank,
             priority=request.priority,
         ),
         key=calibration_key(model.architecture, workload, layout),

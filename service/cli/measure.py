@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gpu", help="the GPU that the answer is wanted for")
     parser.add_argument("--full-depth", action="store_true", help="run every layer instead of slices")
+    parser.add_argument("--rank", type=int, default=0, metavar="N", help="the rank of the layout that is run (default 0)")
     parser.add_argument(
         "--priority",
         type=one_of(_PRIORITIES),
@@ -72,6 +73,8 @@ def _request(options: argparse.Namespace) -> Document:
         body["gpu"] = options.gpu
     if options.full_depth:
         body["full_depth"] = True
+    if options.rank:
+        body["rank"] = options.rank
     return body
 
 

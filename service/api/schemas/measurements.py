@@ -25,6 +25,7 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
     gpu: Annotated[GpuName | UnsetType, Meta(description="The GPU that the answer is wanted for.")] = UNSET
     priority: Annotated[Priority, Meta(description="Who goes first among those that wait.")] = Priority.NORMAL
     full_depth: Annotated[bool, Meta(description="Run every layer instead of slices.")] = False
+    rank: Annotated[int, Meta(ge=0, description="Which rank of the layout is run; the first holds most.")] = 0
 
 
 class MeasurementQuery(Strict, frozen=True, kw_only=True):
