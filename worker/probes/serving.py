@@ -12,6 +12,7 @@ from service.jobs.contract import FailureKind
 from worker.probes.assemble import assemble
 from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
+from worker.probes.marks import Marks, mark_layers
 from worker.probes.recorder import mark
 from worker.probes.refusal import Refusal
 
@@ -25,6 +26,7 @@ class Server:
     model: PreTrainedModel
     workload: ServeWorkload
     kernel: Kernel
+    marks: Marks
     choices: Choices = cuda_choices
 
 
@@ -41,7 +43,8 @@ def make_server(
     check_serving(workload)
     model = assemble(config, workload, layers=layers, kernel=kernel, device=device).causal
     model.train(mode=False)
-    return Server(model=model, workload=workload, kernel=kernel, choices=choices)
+    marks = mark_layers(model, len(layers))
+    return Server(model=model, workload=workload, kernel=kernel, marks=marks, choices=choices)
 
 
 @torch.inference_mode()
@@ -53,24 +56,24 @@ def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_toke
     cache = _make_cache(server, prompt_tokens + output_tokens)
     tell(f"prefill of {num_sequences} x {prompt_tokens} tokens")
     mark("prefill")
-    _forward(server, _tokens(server, num_sequences, prompt_tokens), cache)
+    _forward(server, _tokens(server, num_sequences, prompt_tokens), cache, "prefill")
     if not output_tokens:
         mark("done")
         return ()
     tell(f"decode at {prompt_tokens + output_tokens} tokens")
     mark("growing")
     if output_tokens > 1:
-        _forward(server, _tokens(server, num_sequences, output_tokens - 1), cache)
+        _forward(server, _tokens(server, num_sequences, output_tokens - 1), cache, "growing")
     mark("decode")
     began = time.perf_counter()
-    _forward(server, _tokens(server, num_sequences, 1), cache)
+    _forward(server, _tokens(server, num_sequences, 1), cache, "decode")
     seconds = time.perf_counter() - began
     mark("done")
     return (seconds,)
 
 
-def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticCache) -> None:
-    with server.choices(server.kernel):
+def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticCache, phase: str) -> None:
+    with server.choices(server.kernel), server.marks.during(phase):
         server.model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
 
 

@@ -10,7 +10,7 @@ from service.estimator.dtypes import DType
 from service.estimator.workload import ServeWorkload, TrainWorkload
 from worker.probes.backend import Session, Subject, Tell
 from worker.probes.build import TORCH_DTYPES
-from worker.probes.extrapolate import Reading
+from worker.probes.extrapolate import Reading, instant_of
 from worker.probes.host import peak_resident_bytes
 from worker.probes.plan import NUM_STEPS, Point
 from worker.probes.ranks.group import fake_ranks
@@ -94,7 +94,7 @@ def steady_stretches(stretches: tuple[Stretch, ...]) -> tuple[Stretch, ...]:
     """Return the stretches of the last step, or all where there are no steps."""
     begins = [index for index, stretch in enumerate(stretches) if stretch.name.startswith(STEP_MARK)]
     last = begins[-1] + 1 if begins else 0
-    return tuple(stretch for stretch in stretches[last:] if stretch.name not in _NO_INSTANT)
+    return tuple(stretch for stretch in stretches[last:] if instant_of(stretch.name) not in _NO_INSTANT)
 
 
 def highest(stretches: tuple[Stretch, ...], value: Callable[[Stretch], int]) -> dict[str, int]:

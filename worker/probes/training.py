@@ -4,13 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.graph import Node
 from transformers import PreTrainedModel
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from service.estimator.layout import Sharding
 from service.estimator.workload import Checkpointing, Loss, TrainWorkload
@@ -18,7 +15,9 @@ from service.jobs.contract import FailureKind
 from worker.probes.assemble import assemble
 from worker.probes.build import TORCH_DTYPES
 from worker.probes.cuda_choices import Choices, cuda_choices
+from worker.probes.inputs import Batch, training_batch
 from worker.probes.kernels import Kernel
+from worker.probes.marks import LossMarks, Marks, mark_head, mark_layers
 from worker.probes.optimizers import Stepper, make_stepper
 from worker.probes.plan import NUM_MICRO_BATCHES
 from worker.probes.ranks.group import current_layout
@@ -40,6 +39,7 @@ class Trainee:
     stepper: Stepper
     workload: TrainWorkload
     kernel: Kernel
+    marks: Marks
     choices: Choices = cuda_choices
 
 
@@ -64,8 +64,8 @@ def make_trainee(
             "context_fn": lambda: (nullcontext(), choices(kernel)),
         }
         causal.activation_checkpointing_enable(recompute)
-    _mark_layers(causal, len(layers))
-    _mark_loss(causal)
+    marks = mark_layers(causal, len(layers))
+    mark_head(causal)
     trained = [parameter for parameter in subject.parameters() if parameter.requires_grad]
     stepper = make_stepper(
         trained,
@@ -74,28 +74,27 @@ def make_trainee(
         clip=workload.gradient_clipping,
         casts_when_gathered=current_layout().sharding is Sharding.FSDP2,
     )
-    return Trainee(subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel, choices=choices)
+    return Trainee(
+        subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel, marks=marks, choices=choices
+    )
 
 
 def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_steps: int, tell: Tell) -> tuple[float, ...]:
     """Run ``num_steps`` optimizer steps, each under a mark of its own, and return the seconds of each."""
-    vocab_size = trainee.causal.config.get_text_config().vocab_size
-    drawn = torch.randint(0, vocab_size, (micro_batch_size, sequence_length), generator=torch.Generator().manual_seed(0))
-    tokens = drawn.to(trainee.causal.device)
-    mask = _padding(tokens) if trainee.workload.padding_mask else None
+    batch = training_batch(trainee.causal, trainee.workload, micro_batch_size=micro_batch_size, sequence_length=sequence_length)
     seconds = []
     for step in range(num_steps):
         tell(f"step {step + 1} of {num_steps}")
         began = time.perf_counter()
-        _one_step(trainee, tokens, mask, step)
+        _one_step(trainee, batch, step)
         seconds.append(time.perf_counter() - began)
     return tuple(seconds)
 
 
-def _one_step(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None, step: int) -> None:
+def _one_step(trainee: Trainee, batch: Batch, step: int) -> None:
     mark(f"{STEP_MARK}{step}")
     for _ in range(min(trainee.workload.gradient_accumulation_steps, NUM_MICRO_BATCHES)):
-        _micro_batch(trainee, tokens, mask)
+        _micro_batch(trainee, batch)
     mark("optimizer_step")
     trainee.stepper.step()
     mark("between")
@@ -103,10 +102,11 @@ def _one_step(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None,
     mark("done")
 
 
-def _micro_batch(trainee: Trainee, tokens: torch.Tensor, mask: torch.Tensor | None) -> None:
-    mark("forward/embedding")
-    with trainee.choices(trainee.kernel), _autocast(trainee):
-        outputs = trainee.subject(input_ids=tokens, attention_mask=mask, labels=tokens, use_cache=False)
+def _micro_batch(trainee: Trainee, batch: Batch) -> None:
+    loss_marks = LossMarks()
+    with trainee.choices(trainee.kernel), _autocast(trainee), loss_marks, trainee.marks.during("forward"):
+        outputs = trainee.subject(**batch)
+    loss_marks.check()
     loss = outputs.loss
     if not trainee.workload.keeps_logits:
         del outputs
@@ -121,13 +121,6 @@ def _autocast(trainee: Trainee) -> AbstractContextManager[object]:
     return torch.autocast(trainee.causal.device.type, dtype=TORCH_DTYPES[precision.compute_dtype])
 
 
-def _padding(tokens: torch.Tensor) -> torch.Tensor:
-    """Return a mask that hides the last token of every sequence."""
-    mask = torch.ones_like(tokens)
-    mask[:, -1] = 0
-    return mask
-
-
 def check_training(workload: TrainWorkload) -> None:
     """Raise Refusal for words that a cpu probe does not run."""
     if workload.loss is not Loss.FULL_LOGITS:
@@ -136,77 +129,3 @@ def check_training(workload: TrainWorkload) -> None:
     if workload.activation_checkpointing is Checkpointing.SELECTIVE:
         message = "transformers checkpoints whole layers: activation_checkpointing none and full can be run, selective cannot"
         raise Refusal(FailureKind.UNSUPPORTED, message)
-
-
-def decoder_layers(causal: PreTrainedModel, num_layers: int) -> Sequence[nn.Module]:
-    """Return the decoder layers, in order."""
-    for module in causal.modules():
-        if (
-            isinstance(module, nn.ModuleList)
-            and len(module) == num_layers
-            and isinstance(module[0], GradientCheckpointingLayer)
-        ):
-            return list(module)
-    message = f"found no stack of {num_layers} decoder layers in {type(causal).__name__}"
-    raise Refusal(FailureKind.UNSUPPORTED, message)
-
-
-def _mark_layers(causal: PreTrainedModel, num_layers: int) -> None:
-    """Divide forward and backward at the layers' borders, so that each stretch is linear in depth."""
-    layers = decoder_layers(causal, num_layers)
-    for index, layer in enumerate(layers):
-        after = f"layer:{index + 1}" if index + 1 < num_layers else "head"
-        before = f"layer:{index - 1}" if index else "embedding"
-        layer.register_forward_pre_hook(_entering(f"forward/layer:{index}", f"backward/{before}"), with_kwargs=True)
-        layer.register_forward_hook(_leaving(f"forward/{after}", f"backward/layer:{index}"))
-
-
-def _entering(forward: str, backward: str) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
-    def hook(_layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if forward.endswith("layer:0"):
-            _mark_gradient(args[0] if args else kwargs["hidden_states"], backward)
-            mark(forward)
-
-    return hook
-
-
-def _leaving(forward: str, backward: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
-    def hook(_layer: nn.Module, _args: tuple[Any, ...], output: object) -> None:
-        _mark_gradient(output[0] if isinstance(output, tuple) else output, backward)
-        mark(forward)
-
-    return hook
-
-
-def _mark_gradient(tensor: object, name: str) -> None:
-    """Mark the moment when the gradient of ``tensor`` is complete: backward reaches what made it."""
-    if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
-        tensor.grad_fn.register_prehook(lambda _grads: mark(name))
-
-
-def _mark_loss(causal: PreTrainedModel) -> None:
-    """Divide head and loss from the rest; the head belongs to the loss: fused losses never make its logits."""
-    head = causal.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
-    assert head is not None  # noqa: S101 - a causal language model has one
-    head.register_forward_pre_hook(lambda _module, _args: mark("loss/head"))
-    loss_function = causal.loss_function
-
-    def marked(logits: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        mark("loss/function")
-        loss: torch.Tensor = loss_function(logits, *args, **kwargs)
-        _after_log_softmax(loss).register_prehook(lambda _grads: mark("backward/head"))
-        return loss
-
-    causal.loss_function = marked
-
-
-def _after_log_softmax(loss: torch.Tensor) -> Node:
-    """Return the node that backward reaches when the gradient of the log-softmax, the loss's own, is complete."""
-    node = loss.grad_fn
-    while node is not None and not node.name().startswith("LogSoftmaxBackward"):
-        node = node.next_functions[0][0]
-    following = None if node is None else node.next_functions[0][0]
-    if following is None:
-        message = "this model's loss is no cross entropy over its logits, so a cpu probe cannot tell the loss from backward"
-        raise Refusal(FailureKind.UNSUPPORTED, message)
-    return following
