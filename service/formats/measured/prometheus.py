@@ -144,7 +144,7 @@ def _queried(series: object, labels: Mapping[str, str], index: int) -> Iterator[
 
 def _mib(value: float, line: int | None) -> float:
     if not 0 <= value <= LARGEST_MIB:
-        message = f"{METRIC} is {value:.10g}; expected MiB, 0 to {LARGEST_MIB}: ask for the metric as the exporter gives it"
+        message = f"{METRIC} is {value:.15g}; expected MiB, 0 to {LARGEST_MIB}: ask for the metric as the exporter gives it"
         raise MeasuredFormatError(message, line=line)
     return value
 

@@ -24,7 +24,7 @@ DEFAULT_BLOCK_TOKENS = 16
 """Tokens of one block on CUDA unless --block-size says otherwise (vllm/config/cache.py)."""
 
 _RANK = re.compile(
-    r"\((?:(Worker[A-Za-z0-9_]*)|VllmWorker(?:Process)? (rank=[0-9]+)|(EngineCore[A-Za-z0-9_]*)) ?(?:pid=[0-9]+)?\)"
+    r"\(((?:RayWorkerWrapper|VllmWorkerProcess|VllmWorker|Worker[A-Za-z0-9_]{0,40}|EngineCore[A-Za-z0-9_]{0,40})[^()]{0,40})\)"
 )
 _NUMBER = r"(-?[0-9.]+) ?Gi?B"
 _WORDINGS = tuple(
