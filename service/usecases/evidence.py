@@ -131,13 +131,20 @@ def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answere
         yield make(measured=held, predicted={ONLY_PART: answered.estimate.allocated_bytes}, out_of_memory=True)
         return
     yield make(
-        measured={str(reading["name"]): _whole(reading["allocated_bytes"]) for reading in result.instants},
+        measured=_instants(result, answered),
         predicted={instant.name: instant.allocated_bytes for instant in answered.estimate.instants},
     )
     if answered.request.device is not ProbeDevice.CUDA:
         return
     yield from _beyond(result, answered, make)
     yield from _timed(result, answered, make)
+
+
+def _instants(result: StoredResult, answered: Answered) -> dict[str, int]:
+    """Return the bytes of each instant; a peak that was imported without them is that of the instant that decides."""
+    if not result.instants:
+        return {answered.estimate.peak_instant: _whole(result.peaks["allocated_bytes"])}
+    return {str(reading["name"]): _whole(reading["allocated_bytes"]) for reading in result.instants}
 
 
 Make = partial[Evidence]

@@ -22,6 +22,7 @@ from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, docu
 from service.usecases.access import Sessions
 from service.usecases.comparing import Compared, compare
 from service.usecases.fit import FindCorrections, FitQuestion
+from service.usecases.learning import learn
 from service.usecases.settled import contradictions, settle
 
 NO_JOB = "no job of the request matches where this was taken"
@@ -118,6 +119,10 @@ def store(sessions: Sessions, report: ImportReport) -> ImportReport:
             if item.import_hash not in known:
                 # Somebody may import the same at this moment: his measurement is then the one that is known.
                 known[item.import_hash] = queries.insert_import(session, _row(item, made[item.import_hash]))
+        new = [item for item in report.items if known[item.import_hash] == made[item.import_hash]]
+        # In the order of their keys, each of which is locked: two imports at once must not wait for each other.
+        for item in sorted(new, key=lambda item: item.key):
+            queries.set_calibration(session, made[item.import_hash], learn(session, made[item.import_hash], key=item.key))
     stored = tuple(
         replace(item, id=known[item.import_hash], is_new=known[item.import_hash] == made[item.import_hash])
         for item in report.items

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -54,6 +54,13 @@ def insert_import(session: Session, new: NewImport) -> UUID:
     session.add(MeasurementEventRow(job_id=new.id, seq=1, kind="status", data=event))
     session.flush()
     return made
+
+
+def set_calibration(session: Session, measurement_id: UUID, calibration_id: UUID | None) -> None:
+    """Say what was learnt from a measurement, if anything was."""
+    if calibration_id is not None:
+        row = MeasurementResultRow
+        session.execute(update(row).where(row.job_id == measurement_id).values(calibration_id=calibration_id))
 
 
 def _result(new: NewImport) -> MeasurementResultRow:

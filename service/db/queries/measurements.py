@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult
@@ -82,11 +82,15 @@ def events_after(session: Session, job_id: UUID, *, seq: int, limit: int) -> tup
 
 
 def succeeded_with_key(session: Session, key: str, *, limit: int) -> tuple[StoredMeasurement, ...]:
-    """Return the newest results of a calibration key: the evidence for its next calibration."""
+    """Return the newest results of a calibration key: the evidence for its next calibration.
+
+    An import is among them where it has what PyTorch's allocator counted, beside which all else is learnt.
+    """
+    counted = or_(Job.source == "probe", MeasurementResultRow.peaks["allocated_bytes"].as_string().is_not(None))
     query = (
         select(Job, MeasurementResultRow)
         .join(MeasurementResultRow, MeasurementResultRow.job_id == Job.id)
-        .where(Job.key == key, Job.state == Status.SUCCEEDED)
+        .where(Job.key == key, Job.state == Status.SUCCEEDED, counted)
         .order_by(Job.created_at.desc(), Job.id.desc())
         .limit(limit)
     )

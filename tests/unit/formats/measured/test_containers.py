@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.formats.measured.containers import load_containers
@@ -39,6 +39,7 @@ class Evil:
         return os.system, (f"touch {self.target}",)
 
 
+@settings(deadline=None)
 @given(CONTAINERS, st.sampled_from([2, 3, 4, 5]))
 def test_containers_come_back(value: object, protocol: int) -> None:
     """Numbers, texts and containers of every protocol are what the real unpickler makes of them."""
@@ -103,6 +104,7 @@ def test_bombs_and_fragments_are_refused(body: bytes, says: str) -> None:
         load_containers(body)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     """There is one error and no other."""

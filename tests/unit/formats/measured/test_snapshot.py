@@ -5,7 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.formats.measured.detect import parse
@@ -65,6 +65,7 @@ def test_out_of_memory_is_seen() -> None:
     assert parse(json.dumps(snapshot([512], [("alloc", 512), ("oom", 8)], reserved=2 * MIB)).encode()).out_of_memory
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 5000)), min_size=1, max_size=60))
 def test_the_peak_is_that_of_the_forward_walk(script: list[tuple[bool, int]]) -> None:
     """Whatever was allocated and freed, walking back finds the same peak as having been there."""
