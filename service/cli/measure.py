@@ -1,30 +1,25 @@
-"""Ask a server for a measurement and watch it to its end."""
+"""Ask a server for a measurement and watch it to its end; Ctrl-C cancels it."""
 
 import argparse
-import json
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import httpx
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from service.cli.events import ServerEvent, read_events
 from service.cli.flags import add_question, in_flags, model_of, words_of
-from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
+from service.cli.http import Document, add_server, ask, connect, path_of
 from service.cli.parser import DOES_NOT_FIT, ERROR, FITS, one_of, shown
 from service.cli.printing import print_json
 from service.cli.tables import Screen, console, show_bytes, table, titled
+from service.cli.watching import follow
 from service.errors import InvalidRequestError, ServiceError
 
 _DEVICES = ("cpu", "trace", "cuda")
 _PRIORITIES = ("low", "normal", "high")
-_DONE = frozenset({"succeeded", "failed", "cancelled"})
-# The server sends a comment every few seconds; a stream that is silent for longer is dead.
-_SILENCE_S = 60.0
-_RECONNECT_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="who goes first (default normal)",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--detach", action="store_true", help="print the measurement's id and do not wait")
+    which.add_argument(
+        "--no-wait", "--detach", dest="detach", action="store_true", help="print the measurement's id and do not wait"
+    )
     which.add_argument("--watch", metavar="ID", help="watch a measurement that was asked for before")
     which.add_argument("--cancel", metavar="ID", help="cancel a measurement")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -52,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, watch and print; 0 when it was measured, 1 when it ran out of memory, 2 when there is no result."""
+    """Ask, watch and print; 0 when it was measured, 1 when it ran out of memory, 2 when there is no result.
+
+    After Ctrl-C the code is the shell's 130.
+    """
     body = None if options.watch or options.cancel else _request(options)
     with connect(options.server) as client:
         if options.cancel:
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         if options.detach:
             sys.stdout.write(f"{measurement_id}\n")
             return 0
-        result = _watch(client, measurement_id)
+        result = _watch(client, measurement_id, is_ours=options.watch is None)
     print_json(result) if options.json else _show(result)
     return _exit_code(result)
 
@@ -87,46 +87,55 @@ def _submit(client: httpx.Client, body: object) -> str:
     return str(answer.json()["id"])
 
 
-def _watch(client: httpx.Client, measurement_id: str) -> Document:
-    """Follow the events to the last one and return the measurement; a broken stream is taken up where it broke."""
+def _watch(client: httpx.Client, measurement_id: str, *, is_ours: bool) -> Document:
+    """Follow a measurement to its end; Ctrl-C cancels one that this command asked for, and leaves another alone."""
     path = path_of("measurements", measurement_id)
-    measurement = read(client, path)
-    last_id = ""
     with _progress() as (bar, task):
-        _describe(bar, task, measurement["status"], measurement["phase"], measurement["progress"])
-        while measurement["status"] not in _DONE:
-            try:
-                last_id = _follow(client, path, last_id, bar, task)
-            except (httpx.TransportError, httpx.StreamError):
-                time.sleep(_RECONNECT_S)
-            measurement = read(client, path)
-    return measurement
+        show = _Shown(bar=bar, task=task)
+        try:
+            return follow(client, path, show)
+        except KeyboardInterrupt:
+            if not is_ours:
+                show.say(f"measurement {measurement_id} goes on; `headroom measure --watch {measurement_id}` takes it up again")
+                raise
+            ask(client, "DELETE", path)
+            show.say(f"asked to cancel measurement {measurement_id}; waiting for its end, Ctrl-C again does not")
+            measurement = follow(client, path, show)
+            show.say(f"measurement {measurement_id} is {measurement['status']}")
+            raise
 
 
-def _follow(client: httpx.Client, path: str, last_id: str, bar: Progress, task: TaskID) -> str:
-    headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
-    timeout = httpx.Timeout(_SILENCE_S, connect=_RECONNECT_S)
-    with client.stream("GET", f"{path}/events", headers=headers, timeout=timeout) as stream:
-        if not stream.is_success:
-            raise ServiceError(problem_words(stream))
-        for event in read_events(stream.iter_lines()):
-            last_id = event.id
-            if _show_event(event, bar, task) in _DONE:
-                break
-    return last_id
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """A bar on stderr: how far a measurement is, and in words what it does."""
 
+    bar: Progress
+    task: TaskID
 
-def _show_event(event: ServerEvent, bar: Progress, task: TaskID) -> str:
-    """Show one event; return the status if that is what it tells."""
-    data = json.loads(event.data)
-    if event.kind == "progress":
-        _describe(
-            bar, task, data.get("status", "running"), f"{data['phase']} {data.get('reading', '')}".strip(), data["progress"]
-        )
-    elif event.kind == "status":
-        _describe(bar, task, data["status"], data.get("reason", ""), 1.0 if data["status"] == "succeeded" else None)
-        return str(data["status"])
-    return ""
+    def state(self, measurement: Document) -> None:
+        """Show where a measurement is."""
+        self._update(measurement["status"], measurement["phase"], measurement["progress"])
+
+    def event(self, kind: str, data: Document) -> None:
+        """Show what an event tells; samples pass by."""
+        if kind == "progress":
+            words = f"{data['phase']} {data.get('reading', '')}".strip()
+            self._update(data.get("status", "running"), words, data["progress"])
+        elif kind == "status":
+            # An attempt that was lost begins again from nothing.
+            done = 1.0 if data["status"] == "succeeded" else 0.0
+            self._update(data["status"], data.get("reason", ""), done)
+
+    def away(self, reason: str) -> None:
+        """Show that the server is gone for now."""
+        self.bar.update(self.task, description=f"the server does not answer ({reason}); trying again")
+
+    def say(self, sentence: str) -> None:
+        """Print a line above the bar."""
+        self.bar.console.print(sentence, highlight=False, soft_wrap=True)
+
+    def _update(self, status: str, words: str, done: float) -> None:
+        self.bar.update(self.task, description=words, status=status, completed=done)
 
 
 @contextmanager
@@ -140,10 +149,6 @@ def _progress() -> Iterator[tuple[Progress, TaskID]]:
     # On stderr, so that what is piped is the result alone.
     with Progress(*columns, TextColumn("{task.description}"), console=Screen(stderr=True)) as bar:
         yield bar, bar.add_task("", total=1.0, status="queued")
-
-
-def _describe(bar: Progress, task: TaskID, status: str, words: str, done: float | None) -> None:
-    bar.update(task, description=words, status=status, completed=done)
 
 
 def _exit_code(result: Document) -> int:

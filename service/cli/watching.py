@@ -1,0 +1,86 @@
+"""Follow a measurement to its end: over streams that break and a server that restarts, without missing an event."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import httpx
+
+from service.cli.events import ServerEvent, read_events
+from service.cli.http import Document, problem_words
+from service.errors import ServiceError, UnavailableError
+
+PATIENCE_S = 60.0
+"""How long a server may be away before the command gives up; the measurement itself goes on."""
+# The server sends a comment every few seconds; a stream that is silent for longer is dead.
+SILENCE_S = 60.0
+RECONNECT_S = 1.0
+_DONE = frozenset({"succeeded", "failed", "cancelled"})
+
+
+class Show(Protocol):
+    """Tells a person what was heard."""
+
+    def state(self, measurement: Document) -> None:
+        """Show where the measurement is."""
+
+    def event(self, kind: str, data: Document) -> None:
+        """Show one event."""
+
+    def away(self, reason: str) -> None:
+        """Show that the server does not answer for now."""
+
+
+def follow(
+    client: httpx.Client,
+    path: str,
+    show: Show,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Document:
+    """Show what happens to the measurement at ``path``, and return it when it is over.
+
+    A server that was there and went away is waited for, and a broken stream goes on where it broke.
+    """
+    last_id = ""
+    end = -math.inf
+    while True:
+        try:
+            measurement = _read(client, path)
+            end = clock() + PATIENCE_S
+            show.state(measurement)
+            if measurement["status"] in _DONE:
+                return measurement
+            for event in _events(client, path, last_id):
+                last_id, end = event.id, clock() + PATIENCE_S
+                show.event(event.kind, json.loads(event.data))
+        except (httpx.TransportError, httpx.StreamError, UnavailableError) as error:
+            if clock() > end:
+                raise
+            show.away(str(error) or type(error).__name__)
+            pause(RECONNECT_S)
+
+
+def _read(client: httpx.Client, path: str) -> Document:
+    answer = client.get(path)
+    _check(answer)
+    measurement: Document = answer.json()
+    return measurement
+
+
+def _events(client: httpx.Client, path: str, last_id: str) -> Iterator[ServerEvent]:
+    headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
+    timeout = httpx.Timeout(SILENCE_S, connect=RECONNECT_S)
+    with client.stream("GET", f"{path}/events", headers=headers, timeout=timeout) as stream:
+        _check(stream)
+        yield from read_events(stream.iter_lines())
+
+
+def _check(answer: httpx.Response) -> None:
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        raise UnavailableError(problem_words(answer))
+    if not answer.is_success:
+        raise ServiceError(problem_words(answer))
