@@ -116,8 +116,13 @@ def _plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) ->
     return Stepper(step=step, zero_grad=lambda: update.zero_grad(set_to_none=True), keep=(update,))
 
 
+def _held(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what this rank holds of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def _masters(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
-    return [parameter.detach().float() for parameter in parameters]
+    return [_held(parameter.detach()).float() for parameter in parameters]
 
 
 def _forget(parameters: Sequence[torch.Tensor]) -> None:
@@ -126,12 +131,12 @@ def _forget(parameters: Sequence[torch.Tensor]) -> None:
 
 
 def _param_grads(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return [_held(parameter.grad) for parameter in parameters if parameter.grad is not None]
 
 
 @torch.no_grad()
 def _publish(parameters: Sequence[nn.Parameter], masters: list[torch.Tensor]) -> None:
-    torch._foreach_copy_(list(parameters), masters)
+    torch._foreach_copy_([_held(parameter) for parameter in parameters], masters)
 
 
 def _masters_with_fresh_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
@@ -141,7 +146,7 @@ def _masters_with_fresh_grads(parameters: Sequence[nn.Parameter], *, optimizer: 
 
     def step() -> None:
         for master, parameter in zip(masters, parameters, strict=True):
-            master.grad = None if parameter.grad is None else parameter.grad.float()
+            master.grad = None if parameter.grad is None else _held(parameter.grad).float()
         if clip:
             nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
         update.step()
@@ -187,7 +192,7 @@ def _adder(master: torch.Tensor, *, frees: bool) -> Callable[[torch.Tensor], Non
     def add(parameter: torch.Tensor) -> None:
         assert master.grad is not None  # noqa: S101 - made before the first backward
         assert parameter.grad is not None  # noqa: S101 - the hook runs after it was accumulated
-        master.grad.add_(parameter.grad)
+        master.grad.add_(_held(parameter.grad))
         if frees:
             parameter.grad = None
 
