@@ -1,5 +1,6 @@
 """One process as rank r of N: a process group whose collectives return at once."""
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ def fake_ranks(layout: Layout, rank: int = 0) -> Iterator[None]:
     if not shares_work(layout):
         yield
         return
+    # A process group puts the rank before every traceback of the process, and leaves it there.
+    excepthook = sys.excepthook
     torch.distributed.init_process_group("fake", rank=rank, world_size=layout.num_gpus, store=FakeStore())
     token = _LAYOUT.set(layout)
     try:
@@ -42,6 +45,7 @@ def fake_ranks(layout: Layout, rank: int = 0) -> Iterator[None]:
     finally:
         _LAYOUT.reset(token)
         torch.distributed.destroy_process_group()
+        sys.excepthook = excepthook
 
 
 def current_layout() -> Layout:
