@@ -162,11 +162,32 @@ class Peaks(_Message, frozen=True, kw_only=True):
     out_of_memory: bool = False
 
 
+class HeldTensors(_Message, frozen=True, kw_only=True):
+    """Tensors of one kind and shape that were alive at once: how many, their bytes in all, and what made them where."""
+
+    kind: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    made_in: str
+    count: int
+    bytes: int
+
+
+class AtPeak(_Message, frozen=True, kw_only=True):
+    """What filled a run at its peak: the stretch it fell in, bytes by kind (their sum is ``bytes``), and the largest parts."""
+
+    stretch: str
+    bytes: int
+    by_kind: dict[str, int]
+    largest: tuple[HeldTensors, ...]
+
+
 class ProbeReading(_Message, frozen=True, kw_only=True):
     """One model that was really run.
 
     ``micro_batch_size`` counts sequences and ``sequence_length`` all tokens of one (serving: prompt and output; of these
-    ``output_tokens`` were decoded).
+    ``output_tokens`` were decoded). ``at_peak`` is there where every tensor was followed.
     """
 
     num_layers: int
@@ -178,6 +199,7 @@ class ProbeReading(_Message, frozen=True, kw_only=True):
     process_rss_bytes: int | None = None
     step_time_s: StepTime | None = None
     out_of_memory: bool = False
+    at_peak: AtPeak | None = None
 
 
 class ProbeResult(_Message, frozen=True, kw_only=True, tag_field="type", tag="result"):

@@ -9,7 +9,7 @@ from typing import Protocol
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
-from service.jobs.contract import FailureKind, ProbeDevice, Sample
+from service.jobs.contract import AtPeak, FailureKind, ProbeDevice, Sample
 from worker.probes.extrapolate import Reading
 from worker.probes.kernels import Kernel
 from worker.probes.plan import Host, Point
@@ -48,6 +48,7 @@ class Session:
     out_of_memory_at: int | None = None
     samples: tuple[Sample, ...] = ()
     notes: tuple[str, ...] = ()
+    at_peak: AtPeak | None = None
     transferable: bool = True
     """Whether nothing disturbed what was measured, such as other processes on the GPU."""
 

@@ -99,6 +99,7 @@ def _probe(session: Session) -> ProbeReading:
         steady_bytes=reading.steady_bytes,
         process_rss_bytes=session.resident_bytes,
         step_time_s=_step_time(session.step_seconds),
+        at_peak=session.at_peak,
     )
 
 

@@ -8,6 +8,7 @@ from worker.probes.backend import Session, Subject, Tell
 from worker.probes.plan import Host, Point
 from worker.probes.session import highest, reading_of, steady_stretches
 from worker.probes.trace.caching import replay
+from worker.probes.trace.holdings import at_peak
 from worker.probes.trace.ledger import stretches
 from worker.probes.trace.run import run_traced
 
@@ -37,6 +38,7 @@ class TraceBackend:
             reading=reading_of(point, stretches(traced.ledger, traced.ledger.live())),
             step_seconds=(),
             resident_bytes=host.peak_resident_bytes(),
+            at_peak=at_peak(traced),
             reserved=highest(reserved, lambda stretch: stretch.live_peak),
         )
 
