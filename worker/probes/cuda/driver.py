@@ -118,7 +118,7 @@ class Driver(Protocol):
 class TorchDriver:
     """The first GPU that CUDA shows this process."""
 
-    device: str = "cuda:0"
+    device: str = "cuda"
     _index: int = field(default=0)
 
     def start(self) -> None:

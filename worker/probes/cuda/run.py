@@ -54,7 +54,7 @@ class Run:
     def outcome(self) -> Outcome:
         """Run the point; the allocator keeps what it reserved. Raises Refusal, and whatever CUDA raises but out of memory."""
         self.clear()
-        watch = Watch(driver=self.driver, begins=self._begins, enter=self.enter)
+        watch = Watch(driver=self.driver, begins_round=self._begins_round, enter=self.enter)
         exhausted = None
         try:
             with fake_ranks(self.subject.layout, self.subject.rank), listening(watch.on_mark):
@@ -73,9 +73,8 @@ class Run:
         self.driver.set_allocator(self.subject.workload.allocator)
         self.driver.forget_peaks()
 
-    @property
-    def _begins(self) -> str:
-        return SERVE_MARK if isinstance(self.subject.workload, ServeWorkload) else STEP_MARK
+    def _begins_round(self, mark: str) -> bool:
+        return mark == SERVE_MARK if isinstance(self.subject.workload, ServeWorkload) else mark.startswith(STEP_MARK)
 
     def _run_rounds(self) -> None:
         workload = self.subject.workload

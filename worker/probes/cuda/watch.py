@@ -33,10 +33,10 @@ class Closed:
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """One run; ``begins`` are the marks' prefixes that begin a step or a round, of which the last is looked at closely."""
+    """One run; ``begins_round`` tells the marks that begin a step or a round, the last of which is looked at closely."""
 
     driver: Driver
-    begins: str
+    begins_round: Callable[[str], bool]
     enter: Tell
     """Called with the instant that the run comes to."""
     closed: list[Closed] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Watch:
     def on_mark(self, name: str) -> None:
         """Take note of a mark."""
         was_close, was_in_round = self._is_close, self._num_begun > 0
-        if name.startswith(self.begins):
+        if self.begins_round(name):
             self._num_begun += 1
         self.enter(instant_of(name))
         if was_close or self._is_close:

@@ -14,6 +14,7 @@ from worker.probes.backend import Session, Subject
 from worker.probes.cuda.backend import SNAPSHOT_VARIABLE, CudaBackend
 from worker.probes.cuda.speed import Ruler
 from worker.probes.cuda.watch import NUM_ROUNDS, NUM_TIMED_ROUNDS
+from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import Kernel
 from worker.probes.plan import Point
 from worker.probes.refusal import Refusal
@@ -115,7 +116,7 @@ def test_serving_runs_its_rounds() -> None:
     """Prefill and decode are looked at, decodes are timed, and the time of a prefill is told."""
     session = run(SERVING, Point(layers=(0,), micro_batch_size=2, sequence_length=8, output_tokens=4))
 
-    assert set(session.reading.live) == {"prefill", "decode"}
+    assert list(instants_of(session.reading.live)) == ["prefill", "decode"]
     assert len(session.step_seconds) == NUM_TIMED_ROUNDS
     assert any(note.startswith("prefill took") for note in session.notes)
 
@@ -125,7 +126,7 @@ def test_a_prefill_alone_has_no_decode_to_time() -> None:
     session = run(ServeWorkload(num_sequences=2, prompt_tokens=8), POINT)
 
     assert session.step_seconds == ()
-    assert set(session.reading.live) == {"prefill"}
+    assert list(instants_of(session.reading.live)) == ["prefill"]
 
 
 def test_the_context_is_seen_from_a_container(trained: Session) -> None:

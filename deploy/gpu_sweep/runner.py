@@ -1,0 +1,110 @@
+"""Runs cases one at a time, each in a fresh process that has imported everything before its turn comes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from deploy.gpu_sweep.case import Case
+from deploy.gpu_sweep.child import READY, Answer
+
+CASE_DEADLINE_S = 60.0
+_LAST_WORDS = 600
+
+
+@dataclass(slots=True, kw_only=True)
+class Stable:
+    """Children that stand ready; ``ahead`` of them import while one works."""
+
+    device: str
+    ahead: int
+    log: IO[bytes]
+    _waiting: "deque[subprocess.Popen[bytes]]" = field(default_factory=deque)
+
+    def take(self) -> "subprocess.Popen[bytes]":
+        """Return the child that has waited longest; another begins to import."""
+        self.fill()
+        child = self._waiting.popleft()
+        self._start()
+        return child
+
+    def fill(self) -> None:
+        """Start as many as stand ready."""
+        while len(self._waiting) < self.ahead:
+            self._start()
+
+    def close(self) -> None:
+        """End those that nobody needed."""
+        while self._waiting:
+            kill(self._waiting.popleft())
+
+    def _start(self) -> None:
+        command = (sys.executable, "-m", "deploy.gpu_sweep.child", "--device", self.device)
+        self._waiting.append(
+            subprocess.Popen(  # noqa: S603 - our own module
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, start_new_session=True
+            )
+        )
+
+
+@contextmanager
+def stable(device: str, *, ahead: int, log: Path) -> Iterator[Stable]:
+    """Give a stable; on leaving no child is left."""
+    with log.open("ab") as words:
+        children = Stable(device=device, ahead=ahead, log=words)
+        try:
+            yield children
+        finally:
+            children.close()
+
+
+def run_case(case: Case, children: Stable, *, deadline_s: float) -> Answer:
+    """Return what a child says of a case; one that says nothing in time, or dies, has failed."""
+    child = children.take()
+    try:
+        said, _ = child.communicate(msgspec.json.encode(case), timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        return Answer(failed=f"no answer within {deadline_s:.0f} s")
+    finally:
+        kill(child)
+    if child.returncode:
+        return Answer(failed=f"the process ended with status {child.returncode}")
+    try:
+        return msgspec.json.decode(said.removeprefix(READY), type=Answer)
+    except msgspec.MsgspecError as error:
+        return Answer(failed=f"{error}: {said[-_LAST_WORDS:]!r}")
+
+
+def run_all(cases: Sequence[Case], children: Stable, *, until: float, on_answer: Callable[[Case, Answer, float], None]) -> int:
+    """Run cases until all are done or the clock says ``until``; return how many were run."""
+    for number, case in enumerate(cases):
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return number
+        began = time.monotonic()
+        answer = run_case(case, children, deadline_s=min(CASE_DEADLINE_S, left_s))
+        if answer.failed is not None and time.monotonic() >= until:
+            # It was the budget that ended, so the case is run again when the sweep is resumed.
+            return number
+        on_answer(case, answer, time.monotonic() - began)
+    return len(cases)
+
+
+def kill(child: "subprocess.Popen[bytes]") -> None:
+    """End a child and whatever it started."""
+    if child.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            pipe.close()
