@@ -12,6 +12,7 @@ from litestar.types import ASGIApp
 from sqlalchemy import Engine
 
 from service.api import (
+    accuracy,
     calibrations,
     ceilings,
     clusters,
@@ -59,6 +60,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     measurements.router,
     workers.router,
     calibrations.router,
+    accuracy.router,
     *operations.handlers,
 )
 

@@ -49,6 +49,8 @@ def fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAn
         assumptions=[*assumptions, *estimate.assumptions],
         warnings=list(estimate.warnings),
         calibration=estimate.calibration,
+        calibration_level=estimate.calibration_level,
+        calibration_measurements=estimate.num_measurements,
     )
 
 

@@ -1,8 +1,9 @@
 """What calibrations say about one question: corrections for the estimator."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import exp
+from typing import Any
 
 from service.calibration.derive import Bound, Calibration, Exact
 from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
@@ -42,87 +43,98 @@ def corrections_at(
 
     ``half_width`` is the conformal one of measurements like these; without it the key's own doubt counts.
     """
-    made = Corrections(
-        calibration=calibration_id, num_measurements=len(calibration.evidence), level=Level.KEY.value, basis=CALIBRATED
-    )
-    exact = _exact_at(calibration, point)
-    if exact is not None:
-        made = replace(made, basis=MEASURED, level=Level.POINT.value)
-    return _with(made, calibration, point, exact=exact, half_width=half_width)
+    known = Known(name=calibration_id, calibration=calibration, half_width=half_width)
+    return corrections_of([known], point)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of one quantity of a question, whatever its point: its key's calibration, with the width of its kind."""
+
+    name: str
+    calibration: Calibration
+    half_width: float | None = None
+
+
+def corrections_of(known: Sequence[Known | Pool], point: MeasuredPoint) -> Corrections:
+    """Return the corrections for one point from what is known of at least one quantity.
+
+    What they are called is that of the allocated bytes, where there is one: without, the bytes and their interval stay.
+    """
+    found: dict[str, Any] = {}
+    first = next((one for one in known if _quantity(one) is Quantity.ALLOCATED), known[0])
+    for one in known:
+        found |= _pooled(one) if isinstance(one, Pool) else _at(one, point)
+    return Corrections(**found, **_named(first, point))
 
 
 def pooled_corrections(pool: Pool) -> Corrections | None:
     """Return what keys like it say about a question that was never measured; ``None`` when they say nothing."""
-    if not pool.shares:
-        return None
-    made = Corrections(
-        calibration=pool.group.name, level=pool.level.value, num_measurements=pool.num_measurements, basis=CALIBRATED
-    )
-    return _pooled(made, pool)
+    return Corrections(**_pooled(pool), **_named_pool(pool)) if pool.shares else None
 
 
-def combine(parts: Mapping[Quantity, Corrections]) -> Corrections | None:
-    """Return the corrections of every quantity as one; what it names is that of the allocated bytes, where there is one."""
-    if not parts:
-        return None
-    allocated = parts.get(Quantity.ALLOCATED)
-    # Other quantities alone leave the allocated bytes, and the interval of them, as they are.
-    made = allocated or replace(next(iter(parts.values())), relative_error=None, basis=CALIBRATED)
-    for quantity, one in parts.items():
-        match quantity:
-            case Quantity.RESERVED:
-                made = replace(
-                    made,
-                    reserved=one.reserved,
-                    reserved_error=one.reserved_error,
-                    reserved_at_most_bytes=one.reserved_at_most_bytes,
-                )
-            case Quantity.DEVICE:
-                made = replace(made, outside=one.outside, outside_error=one.outside_error)
-            case Quantity.STEP_TIME:
-                made = replace(made, step_time_ratio=one.step_time_ratio, step_time_error=one.step_time_error)
-            case Quantity.ALLOCATED:
-                pass
-    return made
+def _quantity(one: Known | Pool) -> Quantity:
+    return one.group.quantity if isinstance(one, Pool) else one.calibration.quantity
 
 
-def _with(
-    made: Corrections, calibration: Calibration, point: MeasuredPoint, *, exact: Exact | None, half_width: float | None
-) -> Corrections:
-    error: float | None = _error(calibration, exact=exact, half_width=half_width)
-    added = _added(calibration, point, exact)
+def _named(one: Known | Pool, point: MeasuredPoint) -> dict[str, Any]:
+    if isinstance(one, Pool):
+        return _named_pool(one)
+    # A time or a reserved reading of this very point does not make its allocated bytes measured ones.
+    measured = one.calibration.quantity is Quantity.ALLOCATED and _exact_at(one.calibration, point) is not None
+    return {
+        "calibration": one.name,
+        "basis": MEASURED if measured else CALIBRATED,
+        "level": (Level.POINT if measured else Level.KEY).value,
+        "num_measurements": len(one.calibration.evidence),
+    }
+
+
+def _named_pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "calibration": pool.group.name,
+        "basis": CALIBRATED,
+        "level": pool.level.value,
+        "num_measurements": pool.num_measurements,
+    }
+
+
+def _at(known: Known, point: MeasuredPoint) -> dict[str, Any]:
+    calibration, half_width = known.calibration, known.half_width
+    exact = _exact_at(calibration, point)
+    error = _error(calibration, exact=exact, half_width=half_width)
     if calibration.quantity is Quantity.ALLOCATED:
-        return replace(
-            made,
-            instants=added,
-            relative_error=error,
-            conformal=half_width is not None and exact is None,
-            at_least_bytes=_at_least(calibration.at_least, point),
-        )
-    only = added.get(ONLY_PART, NOTHING)
+        return {
+            "instants": _added(calibration, point, exact),
+            "relative_error": error,
+            "conformal": half_width is not None and exact is None,
+            "at_least_bytes": _at_least(calibration.at_least, point),
+        }
     # What the key's own few measurements leave is no interval; the shipped one stays around the corrected figure.
-    error = error if exact is not None or half_width is not None else None
-    if calibration.quantity is Quantity.RESERVED:
-        return replace(made, reserved=only, reserved_error=error, reserved_at_most_bytes=_at_most(calibration.at_most, point))
+    alone = error if exact is not None or half_width is not None else None
+    if calibration.quantity is Quantity.STEP_TIME:
+        return {"step_time_ratio": _ratio(calibration, point, exact), "step_time_error": alone}
+    only = _added(calibration, point, exact).get(ONLY_PART, NOTHING)
     if calibration.quantity is Quantity.DEVICE:
-        return replace(made, outside=only, outside_error=error)
-    return replace(made, step_time_ratio=_ratio(calibration, point, exact), step_time_error=error)
+        return {"outside": only, "outside_error": alone}
+    at_most = _at_most(calibration.at_most, point)
+    return {"reserved": only, "reserved_error": alone, "reserved_at_most_bytes": at_most}
 
 
-def _pooled(made: Corrections, pool: Pool) -> Corrections:
+def _pooled(pool: Pool) -> dict[str, Any]:
     only = InstantCorrection(share=pool.shares.get(ONLY_PART, 0.0))
     match pool.group.quantity:
         case Quantity.ALLOCATED:
             shares = {name: InstantCorrection(share=share) for name, share in pool.shares.items()}
             # Until enough was held out, what the family shows may be wrong by its whole size here.
             error = pool.half_width or max(EXACT_SHARE, *map(abs, pool.shares.values()))
-            return replace(made, instants=shares, relative_error=error, conformal=pool.half_width is not None)
+            return {"instants": shares, "relative_error": error, "conformal": pool.half_width is not None}
         case Quantity.RESERVED:
-            return replace(made, reserved=only, reserved_error=pool.half_width)
+            return {"reserved": only, "reserved_error": pool.half_width}
         case Quantity.DEVICE:
-            return replace(made, outside=only, outside_error=pool.half_width)
+            return {"outside": only, "outside_error": pool.half_width}
         case Quantity.STEP_TIME:
-            return replace(made, step_time_ratio=exp(only.share), step_time_error=pool.half_width)
+            return {"step_time_ratio": exp(only.share), "step_time_error": pool.half_width}
 
 
 def _exact_at(calibration: Calibration, point: MeasuredPoint) -> Exact | None:

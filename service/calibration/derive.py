@@ -90,7 +90,7 @@ def calibrate(evidence: Sequence[Evidence], parent: Parent | None = None) -> Cal
         at_least=tuple(_bound(sample) for sample in sifted.bounding if sample.out_of_memory),
         at_most=tuple(_bound(sample) for sample in sifted.bounding if not sample.out_of_memory),
         rejected=sifted.rejected,
-        means={name: mean_of(_shares(accepted, name)) for name in _shared_parts(accepted)},
+        means={name: mean_of([_share(one, name) for one in samples]) for name, samples in _by_part(accepted).items()},
         left_out=left_out,
     )
 
@@ -110,12 +110,12 @@ def correction_at(
 
 def _curves(accepted: Sequence[Evidence], above: Parent) -> dict[str, Curve]:
     found = {}
-    for name in _shared_parts(accepted):
-        scale = sum(sample.scale(name) for sample in accepted) / len(accepted)
+    for name, with_part in _by_part(accepted).items():
+        scale = sum(sample.scale(name) for sample in with_part) / len(with_part)
         share = above.shares.get(name, 0.0)
         samples = [
             Sample(point=one.point, residual=one.residual(name) - share * one.scale(name), doubt=one.doubt(name))
-            for one in accepted
+            for one in with_part
         ]
         curve = fit(samples, between=above.between.get(name, 0.0) * scale**2)
         if curve != Curve():
@@ -123,14 +123,17 @@ def _curves(accepted: Sequence[Evidence], above: Parent) -> dict[str, Curve]:
     return found
 
 
-def _shared_parts(accepted: Sequence[Evidence]) -> tuple[str, ...]:
-    if not accepted:
-        return ()
-    return tuple(name for name in accepted[0].parts if all(name in sample.parts for sample in accepted))
+def _by_part(accepted: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+    """Return the samples of every part: what was read elsewhere may know of its peak alone."""
+    found: dict[str, list[Evidence]] = {}
+    for sample in accepted:
+        for name in sample.parts:
+            found.setdefault(name, []).append(sample)
+    return found
 
 
-def _shares(accepted: Sequence[Evidence], name: str) -> list[Sample]:
-    return [Sample(point=one.point, residual=one.share(name), doubt=one.doubt(name) / one.scale(name)) for one in accepted]
+def _share(sample: Evidence, name: str) -> Sample:
+    return Sample(point=sample.point, residual=sample.share(name), doubt=sample.doubt(name) / sample.scale(name))
 
 
 def _left_out(accepted: Sequence[Evidence], index: int, above: Parent) -> LeftOut:
@@ -174,8 +177,8 @@ def _exact(accepted: Sequence[Evidence]) -> tuple[Exact, ...]:
 
 def _residuals(samples: Sequence[Evidence]) -> dict[str, float]:
     means = {
-        name: (sum(one.residual(name) for one in samples) / len(samples), max(one.doubt(name) for one in samples))
-        for name in _shared_parts(samples)
+        name: (sum(one.residual(name) for one in known) / len(known), max(one.doubt(name) for one in known))
+        for name, known in _by_part(samples).items()
     }
     return {name: mean for name, (mean, doubt) in means.items() if abs(mean) > doubt}
 

@@ -96,6 +96,20 @@ def _rules(answer: Document) -> Group:
     return titled("rules of thumb", table(("rule", "says", "off by", "why"), rows, right=("says", "off by")))
 
 
+_LEVELS = {
+    "point": "this very configuration was measured",
+    "key": "the same configuration in other sizes",
+    "family": "models of the same family",
+    "global": "models of every family",
+}
+
+
+def _calibration(answer: Document) -> str:
+    count = answer["calibration_measurements"]
+    measured = f"{count} measurement{'' if count == 1 else 's'}"
+    return f"rests on calibration {answer['calibration']}: {measured}, {_LEVELS[answer['calibration_level']]}"
+
+
 def _lines(answer: Document) -> Iterator[str]:
     if (serving := answer["serving"]) is not None:
         yield f"cache: {serving['kv_bytes_per_token']:,} bytes per token, {show_bytes(serving['kv_cache_bytes'])} in all"
@@ -108,7 +122,7 @@ def _lines(answer: Document) -> Iterator[str]:
     if (files := answer["checkpoint_bytes"]) is not None:
         yield f"a checkpoint takes {show_bytes(files['total'])}, of which weights {show_bytes(files['weights'])}"
     if answer["calibration"] is not None:
-        yield f"rests on calibration {answer['calibration']}"
+        yield _calibration(answer)
     if answer["assumptions"]:
         yield words_of_assumptions(answer["assumptions"])
     yield from (f"warning: {text}" for text in answer["warnings"])

@@ -187,3 +187,18 @@ class ErrorCount:
     place: int
     count: int
     total: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveHistory:
+    """Measurements of one question in one environment: how many were promised an interval, how many lay outside of it.
+
+    ``bias`` is the mean of measured over the analytic answer, minus one.
+    """
+
+    curve: str
+    quantity: str
+    environment: str
+    measured: int
+    outside: int
+    bias: float | None

@@ -2,14 +2,36 @@
 
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
+from service.db.measurement import (
+    MeasurementFilter,
+    MeasurementLine,
+    MeasurementSort,
+    StoredEvent,
+    StoredMeasurement,
+    StoredResult,
+    StoredSample,
+)
 from service.db.pages import Page, PageRequest, page_of_named
-from service.db.values import ModelContent, StoredCalibration, StoredCluster, StoredModel, StoredReservation
+from service.db.values import (
+    AccuracyFilter,
+    ClassAccuracy,
+    ErrorSummary,
+    ModelContent,
+    StoredCalibration,
+    StoredCluster,
+    StoredModel,
+    StoredReservation,
+)
 
 Sessions = sessionmaker[Session]
 
 __all__ = [
+    "AccuracyFilter",
+    "ClassAccuracy",
+    "ErrorSummary",
     "MeasurementFilter",
+    "MeasurementLine",
+    "MeasurementSort",
     "ModelContent",
     "Page",
     "PageRequest",

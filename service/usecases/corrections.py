@@ -4,12 +4,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
-from service.calibration.apply import combine, corrections_at, point_of, pooled_corrections
+from service.calibration.apply import Known, corrections_of, point_of
 from service.calibration.environment import Environment, Place, place_named
-from service.calibration.evidence import MeasuredPoint, Quantity
+from service.calibration.evidence import Quantity
 from service.calibration.key import calibration_key, kind_of
-from service.calibration.pool import Group, Member, Pools, parent_of, pools_of
+from service.calibration.pool import Group, Member, Pool, Pools, parent_of, pools_of
 from service.db.values import StoredCalibration
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
@@ -21,6 +22,8 @@ ReadChanged = Callable[[datetime | None], tuple[StoredCalibration, ...]]
 ReadEnvironments = Callable[[], tuple[Environment, ...]]
 Shipped = Callable[[], tuple[Member, ...]]
 _Key = tuple[str, Quantity]
+_Resolved = tuple[Known | Pool, ...]
+MAX_RESOLVED = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +44,8 @@ class _Knowledge:
     places: Mapping[str, Place] = field(default_factory=lambda: {"": Environment().place})
     quantities: tuple[Quantity, ...] = ()
     """Those of which anything is known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    architecture: Architecture
-    workload: Workload
-    layout: Layout
-    curve: str
-    point: MeasuredPoint
-
-    def group(self, quantity: Quantity, place: Place) -> Group:
-        """Return the keys that this one may learn from."""
-        kind = kind_of(self.workload, self.layout, quantity)
-        return Group(quantity=quantity, kind=kind, environment=place.name, family=self.architecture.family)
+    resolved: dict[tuple[str, str], _Resolved] = field(default_factory=dict)
+    """What was looked up already, by curve and GPU."""
 
 
 class CorrectionBook:
@@ -103,17 +94,14 @@ class CorrectionBook:
         known = self._knowledge
         if not known.by_key:
             return None
-        asked = _Question(
-            architecture=architecture,
-            workload=workload,
-            layout=layout,
-            curve=calibration_key(architecture, workload, layout),
-            point=point_of(architecture, workload, layout),
-        )
-        # What a GPU itself was measured to allocate has its kernels' workspaces in it, and comes before what libraries count.
-        places = [known.places[name] for name in dict.fromkeys((gpu, "")) if name in known.places]
-        found = {quantity: one for quantity in known.quantities if (one := _find(known, asked, quantity, places)) is not None}
-        return combine(found)
+        curve = calibration_key(architecture, workload, layout)
+        found = known.resolved.get((curve, gpu))
+        if found is None:
+            found = _resolve(known, curve, gpu, partial(_group, architecture, workload, layout))
+            if len(known.resolved) >= MAX_RESOLVED:
+                known.resolved.clear()
+            known.resolved[curve, gpu] = found
+        return corrections_of(found, point_of(architecture, workload, layout)) if found else None
 
     def _take_in(self, changed: Sequence[StoredCalibration]) -> bool:
         """Keep what is new; tell whether anything was."""
@@ -148,17 +136,29 @@ class CorrectionBook:
         )
 
 
-def _find(known: _Knowledge, asked: _Question, quantity: Quantity, places: Sequence[Place]) -> Corrections | None:
-    """Return the key's own corrections, else those of its family, else those of all."""
-    groups = [asked.group(quantity, place) for place in places]
-    for place, group in zip(places, groups, strict=True):
-        learnt = known.by_key.get((place.address(asked.curve), quantity))
+def _resolve(known: _Knowledge, curve: str, gpu: str, group: Callable[[Quantity, Place], Group]) -> _Resolved:
+    """Return what is known of each quantity of a curve on a GPU."""
+    # What a GPU itself was measured to allocate has its kernels' workspaces in it, and comes before what libraries count.
+    places = [known.places[name] for name in dict.fromkeys((gpu, "")) if name in known.places]
+    found = (_find(known, curve, [(place, group(quantity, place)) for place in places]) for quantity in known.quantities)
+    return tuple(one for one in found if one is not None)
+
+
+def _find(known: _Knowledge, curve: str, places: Sequence[tuple[Place, Group]]) -> Known | Pool | None:
+    """Return the key's own calibration, else what its family has in common, else what all have."""
+    for place, group in places:
+        learnt = known.by_key.get((place.address(curve), group.quantity))
         if learnt is not None:
             pool = parent_of(known.pools, group)
             half_width = None if pool is None else pool.key_half_width
-            return corrections_at(learnt.member.calibration, asked.point, calibration_id=learnt.id, half_width=half_width)
-    pools = (parent_of(known.pools, group) for group in groups)
-    return next((found for pool in pools if pool is not None and (found := pooled_corrections(pool)) is not None), None)
+            return Known(name=learnt.id, calibration=learnt.member.calibration, half_width=half_width)
+    pools = (parent_of(known.pools, group) for _, group in places)
+    return next((pool for pool in pools if pool is not None and pool.shares), None)
+
+
+def _group(architecture: Architecture, workload: Workload, layout: Layout, quantity: Quantity, place: Place) -> Group:
+    kind = kind_of(workload, layout, quantity)
+    return Group(quantity=quantity, kind=kind, environment=place.name, family=architecture.family)
 
 
 def _current(running: Sequence[Environment], members: Sequence[Member]) -> dict[str, Place]:

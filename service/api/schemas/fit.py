@@ -182,3 +182,12 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
     warnings: list[str]
     calibration: Annotated[str | None, Meta(description="The calibration that the answer rests on.")]
+    calibration_level: Annotated[
+        str,
+        Meta(
+            description="Whose measurements it rests on: of this `point`, of this `key` (another size of it), of its `family`, "
+            "of every family (`global`), or `none`.",
+            examples=["none"],
+        ),
+    ]
+    calibration_measurements: Annotated[int, Meta(description="How many measurements that are.")]

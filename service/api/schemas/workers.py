@@ -1,19 +1,10 @@
-"""Answers of /v1/workers and /v1/calibrations."""
+"""Answers of /v1/workers."""
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from service.api.schemas.fields import Answer, CalibrationKey, Cursor, PageLimit, Strict
-
-
-class CalibrationQuery(Strict, frozen=True, kw_only=True):
-    """Which calibrations, and which page of them."""
-
-    key: Annotated[CalibrationKey | UnsetType, Meta(description="Only those of this key.")] = UNSET
-
-    limit: Annotated[PageLimit, Meta(description="Items on one page.")] = 50
-    cursor: Cursor | UnsetType = UNSET
+from service.api.schemas.fields import Answer
 
 
 class WorkerAnswer(Answer, frozen=True, kw_only=True):
@@ -34,23 +25,4 @@ class WorkerPage(Answer, frozen=True, kw_only=True):
     """Workers, the most recently started first."""
 
     items: list[WorkerAnswer]
-    next_cursor: str | None
-
-
-class CalibrationAnswer(Answer, frozen=True, kw_only=True):
-    """What measurements taught about one key."""
-
-    id: str
-    key: str
-    quantity: str
-    scope: dict[str, Any]
-    correction: dict[str, Any]
-    evidence: Annotated[list[str], Meta(description="The measurements it rests on.")]
-    created_at: str
-
-
-class CalibrationPage(Answer, frozen=True, kw_only=True):
-    """Calibrations, newest first."""
-
-    items: list[CalibrationAnswer]
     next_cursor: str | None

@@ -1,16 +1,16 @@
 """Every statement about residuals: how far answers were from measurements, and what that says of a class of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, literal, select, update
+from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, literal, select, true, update
 from sqlalchemy.dialects.postgresql import array, insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.db.learning_tables import ResidualRow
-from service.db.values import AccuracyFilter, ClassAccuracy, ErrorCount, ErrorSummary, NewResidual, Surprises
+from service.db.values import AccuracyFilter, ClassAccuracy, CurveHistory, ErrorCount, ErrorSummary, NewResidual, Surprises
 
 _COUNTED_SURPRISES = 50
 """Of one kind, quantity and environment the newest measurements tell of drift: what was long ago may have been mended."""
@@ -72,17 +72,18 @@ def histogram(session: Session, bounds: Sequence[float]) -> tuple[ErrorCount, ..
     return tuple(counted)
 
 
-def surprises(session: Session, **only: str) -> tuple[Surprises, ...]:
-    """Return how often the newest measurements of each kind, quantity and environment lay outside what was promised.
-
-    ``only`` names columns and the value that counts: ``curve`` for one question.
-    """
+def surprises(
+    session: Session, *, kind: str | None = None, quantity: str | None = None, environment: str | None = None
+) -> tuple[Surprises, ...]:
+    """Return how often the newest measurements of each kind, quantity and environment lay outside what was promised."""
     row = ResidualRow
     newest = func.row_number().over(
         partition_by=(row.kind, row.quantity, row.environment), order_by=(row.measured_at.desc(), row.job_id)
     )
     told = select(row.kind, row.quantity, row.environment, row.surprised, newest.label("place"))
-    each = told.where(row.surprised.is_not(None)).filter_by(**only).subquery()
+    asked = {row.kind: kind, row.quantity: quantity, row.environment: environment}
+    only = [column == value for column, value in asked.items() if value is not None]
+    each = told.where(row.surprised.is_not(None), *only).subquery()
     query = (
         select(
             each.c.kind,
@@ -98,6 +99,29 @@ def surprises(session: Session, **only: str) -> tuple[Surprises, ...]:
     return tuple(
         Surprises(kind=one.kind, quantity=one.quantity, environment=one.environment, measured=one.measured, outside=one.outside)
         for one in session.execute(query)
+    )
+
+
+def histories(session: Session, curves: Collection[str]) -> tuple[CurveHistory, ...]:
+    """Return what was measured of each of some questions, environment by environment."""
+    row = ResidualRow
+    query = (
+        select(
+            row.curve,
+            row.quantity,
+            row.environment,
+            func.count(row.surprised),
+            func.count().filter(row.surprised.is_(true())),
+            func.avg(cast(row.measured, Float) / row.predicted - 1),
+        )
+        .where(row.curve.in_(curves))
+        .group_by(row.curve, row.quantity, row.environment)
+    )
+    return tuple(
+        CurveHistory(
+            curve=curve, quantity=quantity, environment=environment, measured=measured, outside=outside, bias=float(bias)
+        )
+        for curve, quantity, environment, measured, outside, bias in session.execute(query)
     )
 
 

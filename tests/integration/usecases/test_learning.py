@@ -5,78 +5,26 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.calibration.document import from_document
-from service.calibration.environment import REFERENCE_VERSIONS, Environment
+from service.calibration.environment import Environment
 from service.calibration.evidence import MeasuredPoint
-from service.calibration.key import calibration_key
 from service.db.measurement import StoredMeasurement
 from service.db.values import StoredCalibration
-from service.estimator.estimate import PlanCache
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.workload import TrainWorkload
 from service.jobs.bell import no_bell
-from service.jobs.contract import (
-    InstantReading,
-    JobPayload,
-    MeasureRequest,
-    ModelSource,
-    Peaks,
-    ProbeDevice,
-    ProbeReading,
-    ProbeResult,
-    task_of,
-)
+from service.jobs.contract import JobPayload, ModelSource, ProbeReading
 from service.settings import Settings
 from service.usecases import attempts, calibrations, measurements, outcomes
-from service.usecases.evidence import answer
+from tests.integration.usecases.learning_builders import (
+    ADDRESS,
+    ARCHITECTURE,
+    KEY,
+    Sessions,
+    a_request,
+    a_result,
+    measure,
+)
 from tests.job_builders import TINY_LLAMA
-
-Sessions = sessionmaker[Session]
-ARCHITECTURE = architecture_from_config(TINY_LLAMA)
-WORKLOAD = TrainWorkload(sequence_length=64)
-KEY = calibration_key(ARCHITECTURE, WORKLOAD, Layout())
-ADDRESS = Environment().place.address(KEY)
-VERSIONS: dict[str, str | int | None] = {name: f"{minor}.0" for name, minor in REFERENCE_VERSIONS.items()}
-
-
-def a_request(*, sequence_length: int = 64) -> MeasureRequest:
-    """Return a question about the tiny model that the estimator can answer."""
-    return MeasureRequest(
-        model=ModelSource(architecture=ARCHITECTURE.describe(), hf_config=TINY_LLAMA),
-        task=task_of(replace(WORKLOAD, sequence_length=sequence_length)),
-        layout=Layout(),
-        device=ProbeDevice.CPU,
-    )
-
-
-def a_result(request: MeasureRequest, *, off_by: float = 0.0, transferable: bool = True, torch: str = "2.13.0") -> ProbeResult:
-    """Return a measurement that found the analytic answer, but for ``off_by`` of it."""
-    answered = answer(request, PlanCache())
-    assert answered is not None
-    instants = tuple(
-        InstantReading(name=one.name, allocated_bytes=round(one.allocated_bytes * (1 + off_by)))
-        for one in answered.estimate.instants
-    )
-    return ProbeResult(
-        environment={**VERSIONS, "torch": torch},
-        peaks=Peaks(allocated_bytes=max(one.allocated_bytes for one in instants if one.name != "load")),
-        instants=instants,
-        probes=(),
-        extrapolated=False,
-        transferable=transferable,
-    )
-
-
-def measure(sessions: Sessions, request: MeasureRequest, result: ProbeResult) -> StoredMeasurement:
-    """Ask for a measurement and let it find ``result``."""
-    job_id = measurements.submit(sessions, request, key=KEY, settings=Settings(), ring=no_bell).id
-    attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
-    assert attempt is not None
-    assert outcomes.succeed(sessions, attempt, result)
-    return measurements.read(sessions, job_id)
 
 
 def learnt(sessions: Sessions) -> StoredCalibration:

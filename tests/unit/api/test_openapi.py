@@ -30,6 +30,9 @@ RESOURCES = {
     "/v1/measurements/{id}/samples",
     "/v1/workers",
     "/v1/calibrations",
+    "/v1/calibrations/pools",
+    "/v1/calibrations/{id}/remeasure",
+    "/v1/accuracy",
     "/healthz",
     "/readyz",
     "/metrics",
@@ -174,9 +177,9 @@ def test_unknown_parameters_are_refused_by_every_operation_that_documents_none(c
     assert client.get("/healthz", params={"x": "1"}).status_code == 200
 
 
-def test_later_resources_are_not_found(client: TestClient[Any]) -> None:
-    """What is not built yet is absent, not half there."""
-    for path in ("/v1/accuracy",):
+def test_unknown_resources_are_not_found(client: TestClient[Any]) -> None:
+    """What nobody has built is absent, not half there."""
+    for path in ("/v1/forecasts",):
         answer = client.post(path, json={})
 
         assert (answer.status_code, answer.json()["type"]) == (404, "not-found")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.calibration.apply import ONLY_PART, combine, corrections_at, point_of, pooled_corrections
+from service.calibration.apply import ONLY_PART, Known, corrections_at, corrections_of, point_of, pooled_corrections
 from service.calibration.curve import Curve
 from service.calibration.derive import Bound, Calibration, Exact, LeftOut
 from service.calibration.document import from_document, to_document
@@ -90,25 +90,22 @@ def test_bounds_hold_on_their_side(length: int, least: int, most: int | None) ->
 def test_quantities_are_put_together() -> None:
     """One answer rests on what was learnt of each quantity, and names the calibration of the allocated bytes."""
     point = replace(POINT, num_layers=2)
-    parts = {quantity: corrections_at(of(quantity), point, calibration_id=quantity.value) for quantity in Quantity}
-    parts[Quantity.ALLOCATED] = corrections_at(CALIBRATION, point, calibration_id="allocated")
+    known = [
+        Known(name=quantity.value, calibration=of(quantity)) for quantity in Quantity if quantity is not Quantity.ALLOCATED
+    ]
+    known.append(Known(name="allocated", calibration=CALIBRATION))
 
-    found = combine(parts)
+    found = corrections_of(known, point)
 
-    assert found is not None
     assert (found.calibration, found.relative_error) == ("allocated", 0.02)
     assert found.step_time_ratio == pytest.approx(exp(0.1))
     assert (found.reserved_error, found.outside_error) == (None, None)
-    assert combine({}) is None
 
 
 def test_time_alone_leaves_the_bytes_as_they_are() -> None:
     """Where only steps were timed, the interval of the bytes is the analytic one."""
-    only = corrections_at(of(Quantity.STEP_TIME), POINT, calibration_id="t")
+    found = corrections_at(of(Quantity.STEP_TIME), POINT, calibration_id="t")
 
-    found = combine({Quantity.STEP_TIME: only})
-
-    assert found is not None
     assert (found.relative_error, dict(found.instants)) == (None, {})
 
 
