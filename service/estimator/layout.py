@@ -46,6 +46,8 @@ class Layout:
     """What one node's network carries in one direction; None is what such nodes usually have."""
     host_memory_bytes: int | None = None
     """Memory of one node, which offloaded states and pinned buffers must fit in; None is not checked."""
+    nvme_bytes: int | None = None
+    """NVMe of one node, which states and parameters that are offloaded to it must fit on; None is not checked."""
 
     def __post_init__(self) -> None:
         """Refuse degrees below one, unknown stages, and a stage that the sharding cannot run."""

@@ -1,9 +1,10 @@
 """Every layout that a search may try on a number of GPUs: degrees that divide the model, in every way to train or to serve."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
@@ -12,24 +13,12 @@ from service.estimator.workload import Checkpointing, Offload, Quantization, Ser
 from service.planner.moves import Config
 from service.planner.offer import Offer
 from service.planner.space import MAX_MICRO_BATCH_SIZE, Question
-from service.planner.ways import (
-    CONTEXT,
-    DEGREES,
-    PIPELINE,
-    TENSOR,
-    Way,
-    divisors,
-    needs_no_partner,
-    offloads,
-    quantizations,
-    ways,
-)
+from service.planner.splits import DEGREES, SERVED, Degrees, Split, Splits
+from service.planner.ways import Way, needs_no_partner, offloads, quantizations
 
-MAX_CONTEXT, MAX_STAGES = 64, 64
 ROUNDS = 4
 """Micro batches per stage that keep a pipeline busy, where nobody says how many there are."""
 _RECOMPUTED = (Checkpointing.FULL, Checkpointing.SELECTIVE, Checkpointing.NONE)
-Degrees = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,7 +51,7 @@ class Batch:
 
 
 class Space:
-    """The layouts of one question on one kind of GPU; what was listed is kept."""
+    """The layouts of one question on one kind of GPU, as far as the tables of legality allow; what was listed is kept."""
 
     def __init__(self, model: Architecture, question: Question, offer: Offer) -> None:
         """Look at nothing but how the model divides."""
@@ -74,10 +63,22 @@ class Space:
         asked = question.layout
         if offer.gpus_per_node is not None:
             asked = replace(asked, gpus_per_node=offer.gpus_per_node)
-        for name in ("host_memory_bytes", "network_bytes_per_second"):
+        for name in ("host_memory_bytes", "nvme_bytes", "network_bytes_per_second"):
             if getattr(asked, name) is None and getattr(offer, name) is not None:
                 asked = replace(asked, **{name: getattr(offer, name)})
         self.asked = asked
+        self._words: dict[str, Any] = {field.name: getattr(asked, field.name) for field in fields(asked)}
+        self._splits = Splits(model, question, asked, island_size=offer.island_size)
+
+    @property
+    def refused(self) -> Config | None:
+        """Return the first configuration that a rule forbids."""
+        return self._splits.refused
+
+    @property
+    def is_split(self) -> bool:
+        """Whether degrees can be had at all, on however many GPUs."""
+        return bool(self._splits.listed)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -93,7 +94,7 @@ class Space:
         """Return every layout of so many GPUs that some batch can run in."""
         found = self._slots.get(num_gpus)
         if found is None:
-            made = (slot for way, degrees in self._degrees for slot in self._placed(way, degrees, num_gpus))
+            made = (slot for split in self._splits.listed for slot in self._placed(split, num_gpus))
             found = self._slots[num_gpus] = tuple(slot for slot in made if self.batches(slot))
         return found
 
@@ -115,11 +116,15 @@ class Space:
             yield Batch(0, workload.num_sequences, 1, 1)
             return
         open_ = self.question.is_open("activation_checkpointing")
-        words = slot.way.checkpointings if open_ else (workload.activation_checkpointing,)
+        words = _RECOMPUTED if open_ else (workload.activation_checkpointing,)
+        sized, reach = tuple(self._sized(workload, layout)), self._splits.reach(slot.way)
         for rank, word in enumerate(_RECOMPUTED):
-            if word in words:
-                for size, steps in self._sized(workload, layout):
-                    yield Batch(rank, size, min(steps, layout.pipeline_parallel), steps)
+            found = [Batch(rank, size, min(steps, layout.pipeline_parallel), steps) for size, steps in sized if word in words]
+            for asked in found if reach.sizes_matter else found[:1]:
+                if not reach.runs(*self.config(slot, asked)):
+                    self._splits.refuse(*self.config(slot, asked))
+                    found = [batch for batch in found if reach.sizes_matter and batch != asked]
+            yield from found
 
     def config(self, slot: Slot, batch: Batch) -> Config:
         """Return the complete configuration of a slot and a batch."""
@@ -155,51 +160,8 @@ class Space:
             else:
                 yield size, workload.gradient_accumulation_steps
 
-    @cached_property
-    def _degrees(self) -> tuple[tuple[Way, Degrees], ...]:
-        """Every combination of degrees, in the order of the ways and from the simplest on."""
-        return tuple(
-            (way, (tensor, pipeline, context, expert))
-            for way in ways(self.question)
-            for tensor, pipeline, context, expert in product(*(self._options(way, name) for name in DEGREES))
-        )
-
-    def _options(self, way: Way, name: str) -> tuple[int, ...]:
-        """Return the values that one degree may have, before it is known on how many GPUs."""
-        asked: int = getattr(self.asked, name)
-        if not self.question.is_open(name):
-            return (asked,)
-        if name not in way.splits:
-            return (1,)
-        spec = self._model.spec
-        match name:
-            case _ if name == TENSOR:
-                island = self._offer.island_size or self.asked.gpus_per_node
-                return tuple(
-                    ranks for ranks in divisors(spec.num_attention_heads) if ranks <= island and self._shares(way, ranks)
-                )
-            case _ if name == PIPELINE:
-                layers, parts = self._model.num_hidden_layers, self.asked.virtual_pipeline_stages
-                return tuple(stages for stages in divisors(layers) if stages <= MAX_STAGES and layers % (stages * parts) == 0)
-            case _ if name == CONTEXT:
-                return self._context_ranks()
-            case _:
-                return divisors(spec.num_experts) if spec.num_experts else (1,)
-
-    def _shares(self, way: Way, ranks: int) -> bool:
-        spec = self._model.spec
-        heads = spec.num_key_value_heads
-        return spec.intermediate_size % ranks == 0 and (heads % ranks == 0 or (way.shares_heads and ranks % heads == 0))
-
-    def _context_ranks(self) -> tuple[int, ...]:
-        """Return powers of two, each rank of which takes two slices of a sequence."""
-        workload = self.question.workload
-        assert isinstance(workload, TrainWorkload)  # noqa: S101 - serving splits no sequences
-        powers = (2**power for power in range(MAX_CONTEXT.bit_length()))
-        return tuple(ranks for ranks in powers if ranks == 1 or workload.sequence_length % (2 * ranks) == 0)
-
     def _is_filled(self, num_gpus: int) -> bool:
-        return any(self._ranks(degrees, num_gpus) for _, degrees in self._degrees)
+        return any(self._ranks(split.degrees, num_gpus) for split in self._splits.listed)
 
     def _ranks(self, degrees: Degrees, num_gpus: int) -> int | None:
         """Return the data-parallel ranks that fill so many GPUs, None where no number does."""
@@ -212,34 +174,47 @@ class Space:
             return None
         return ranks if not fixed or ranks == self.asked.data_parallel else None
 
-    def _placed(self, way: Way, degrees: Degrees, num_gpus: int) -> Iterator[Slot]:
+    def _placed(self, split: Split, num_gpus: int) -> Iterator[Slot]:
+        way, degrees = split.way, split.degrees
         ranks = self._ranks(degrees, num_gpus)
         if ranks is None:
             return
         shards = ranks * degrees[2]
         if shards == 1 and not needs_no_partner(way, self.question):
             return
-        values = dict(zip(DEGREES, degrees, strict=True)) | {"data_parallel": ranks}
-        if way.splits_norms and self.question.is_open("sequence_parallel"):
-            values["sequence_parallel"] = degrees[0] > 1
+        words = self._words | dict(zip(DEGREES, degrees, strict=True))
+        words |= {"data_parallel": ranks, "sharding": self._splits.sharding(way), "sequence_parallel": split.sequence_parallel}
         for stage in self._stages(way, shards):
             try:
-                layout = replace(self.asked, sharding=self._sharding(way), zero_stage=stage, **values)  # type: ignore[arg-type]  # degrees are integers
+                layout = Layout(**(words | {"zero_stage": stage}))
             except InvalidInputError:
                 continue  # experts that do not regroup so many ranks
-            for offload, quantization in product(
-                offloads(way, stage, self.question), quantizations(self._model, self.question)
-            ):
-                yield Slot(way=way, layout=layout, offload=offload, quantization=quantization)
+            for offload, quantization in self._elsewhere:
+                slot = Slot(way=way, layout=layout, offload=offload, quantization=quantization)
+                if self._is_legal(slot):
+                    yield slot
 
-    def _sharding(self, way: Way) -> Sharding:
-        return self.asked.sharding if way.framework is None else way.sharding
+    @cached_property
+    def _elsewhere(self) -> tuple[tuple[Offload, Quantization | None], ...]:
+        moved = offloads(self.question, has_nvme=self.asked.nvme_bytes is not None)
+        return tuple(product(moved, quantizations(self._model, self.question)))
+
+    def _is_legal(self, slot: Slot) -> bool:
+        workload = self.question.workload
+        if isinstance(workload, TrainWorkload) and workload.offload != slot.offload:
+            workload = replace(workload, offload=slot.offload)
+        elif isinstance(workload, ServeWorkload) and slot.quantization not in {None, workload.quantization}:
+            workload = replace(workload, quantization=slot.quantization or workload.quantization)
+        allowed = self._splits.reach(slot.way).places(workload, slot.layout)
+        if not allowed:
+            self._splits.refuse(workload, slot.layout)
+        return allowed
 
     def _stages(self, way: Way, shards: int) -> tuple[int, ...]:
         """Return the stages to try: Megatron's distributed optimizer takes no more time than none, and less memory."""
         if way.framework is None or not self.question.is_open("zero_stage"):
             return (self.asked.zero_stage,)
-        if way.splits_norms:
+        if way.sharding is Sharding.MEGATRON:
             return (way.stages[-1],) if shards > 1 else (way.stages[0],)
         return way.stages
 
@@ -247,7 +222,7 @@ class Space:
 def varied_words(question: Question) -> frozenset[str]:
     """Return the fields of a request that a search of this question varies."""
     if isinstance(question.workload, ServeWorkload):
-        varied = {TENSOR, PIPELINE}
+        varied = set(SERVED)
     else:
         varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
         varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}

@@ -33,7 +33,7 @@ SPLITTING = frozenset({Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM})
 _ADAMW = frozenset({"adamw", "adamw_loop", "adamw_fused", "adamw_foreach", "adamw_bnb"})
 _EIGHT_BITS = ("adamw_8bit", "paged_adamw_8bit")
 _MEMORY_SAVING_LOSSES = (Loss.FUSED_CROSS_ENTROPY, Loss.CHUNKED, Loss.FUSED_LINEAR)
-_FORMATS = {
+FORMATS = {
     Engine.TRANSFORMERS: (Quantization.INT8, Quantization.NF4),
     Engine.VLLM: (Quantization.FP8, Quantization.AWQ_INT4),
     Engine.SGLANG: (Quantization.FP8, Quantization.AWQ_INT4),
@@ -179,7 +179,7 @@ def quantized_weights(config: Config) -> Iterator[Config]:
     """Serve weights of fewer bits, in formats that the engine reads."""
     match config:
         case (ServeWorkload(quantization=Quantization.NONE) as workload, layout):
-            for quantization in _FORMATS[workload.engine]:
+            for quantization in FORMATS[workload.engine]:
                 yield replace(workload, quantization=quantization), layout
 
 

@@ -10,7 +10,8 @@ from service.estimator.errors import InvalidInputError
 class Offer:
     """GPUs of one kind; ``pool`` names the pool of a cluster that they come from, prices are in USD.
 
-    None leaves to the question what it says: GPUs per node, the limit of the search, a node's memory and network. Tensor
+    None leaves to the question what it says: GPUs per node, the limit of the search, a node's memory, NVMe
+    and network. Tensor
     parallelism stays within ``island_size`` GPUs, a node's where it is absent.
     """
 
@@ -19,6 +20,7 @@ class Offer:
     island_size: int | None = None
     max_gpus: int | None = None
     host_memory_bytes: int | None = None
+    nvme_bytes: int | None = None
     network_bytes_per_second: int | None = None
     price_per_gpu_hour: float | None = None
     pool: str | None = None

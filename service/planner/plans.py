@@ -8,6 +8,7 @@ from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.layouts import Space
+from service.planner.legality.legal import legal
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.remedies import Remedy, find_remedies
@@ -103,7 +104,7 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
     space, question, subject = search.space, search.question, search.subject
     counts = _affordable(_placeable(space.counts, offer), question, offer)
     if not counts:
-        raise _nothing_to_try(space, offer)
+        raise (None if space.is_split else _refused(search)) or _nothing_to_try(space, offer)
     if objective is Objective.FASTEST:
         found, rejected = _fastest(search, counts)
     else:
@@ -112,14 +113,15 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
     if found:
         return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, searched=searched)
     if not rejected:
-        raise search.refusal or _nothing_to_try(space, offer)
+        unbatched = question.limits.global_batch_size is not None
+        raise search.refusal or (None if unbatched else _refused(search)) or _nothing_to_try(space, offer)
     closest = min(rejected, key=lambda miss: miss.missing_bytes)
     return Plan(
         num_gpus=None,
         candidates=(),
         rejected=rejected,
         searched=searched,
-        reason=_why_none(question, counts, closest),
+        reason=_why_none(question, [count for count in counts if space.slots(count)], closest),
         closest=closest,
         smallest_change=_smallest_change(subject, closest.nearest, most=max(counts)) if closest.missing_bytes else None,
     )
@@ -200,6 +202,19 @@ def _why_none(question: Question, counts: Sequence[int], closest: Rejected) -> s
         return f"{counts[0]} {verb} too few, and the request fixes their number: {closest.reason}"
     most = question.limits.max_gpus
     return f"max_gpus is {most}, and no number up to it is enough; the closest is {closest.num_gpus}: {closest.reason}"
+
+
+def _refused(search: Search) -> EstimatorError | None:
+    """Return why the first configuration that a rule forbids cannot run, in the estimator's words or in the rule's."""
+    if search.space.refused is None:
+        return None
+    workload, layout = search.space.refused
+    try:
+        search.subject.numbers(workload, layout)
+    except EstimatorError as refusal:
+        return refusal
+    illegal = legal(search.subject.architecture, workload, layout)
+    return None if illegal is None else InvalidInputError(illegal.reason, field=illegal.field)
 
 
 def _nothing_to_try(space: Space, offer: Offer) -> InvalidInputError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from service.estimator.errors import EstimatorError
 from service.estimator.result import Estimate
-from service.estimator.workload import TrainWorkload
+from service.estimator.workload import Framework, TrainWorkload
 from service.planner.bounds import kept_of_sequence, states_of
 from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import Clock, too_slow
@@ -15,8 +15,11 @@ from service.planner.moves import Config
 from service.planner.subject import Subject
 from service.planner.verdict import judge, missing_bytes
 
-MAX_REPLAYED = 2
-"""Configurations of one number of GPUs that are replayed although their numbers do not suffice: a replay may reserve less."""
+MAX_REPLAYED = 3
+"""Configurations of one number of GPUs that are replayed although their numbers do not suffice: a replay may reserve less.
+
+Only transformers' steps are replayed: what other frameworks reserve is a ratio in either answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Search:
         self._states = states_of(subject.architecture, self.question.workload)
         self._kept = kept_of_sequence(subject.architecture, self.question.workload)
         self._tried: dict[Slot, list[_Tried]] = {}
+        self._hopeless: dict[object, int] = {}
         self._confident = self.question.limits.confidence is not None
         self._bounded: dict[int, tuple[Slot, ...]] = {}
 
@@ -58,7 +62,7 @@ class Search:
                     kept.append((needs, slot))
                 else:
                     self.pruned["states_alone"] += layouts
-            kept.sort(key=lambda pair: pair[0])
+            kept.sort(key=lambda pair: (pair[0], -pair[1].layout.context_parallel))
             found = self._bounded[num_gpus] = tuple(slot for _, slot in kept)
         return found
 
@@ -166,6 +170,8 @@ class Search:
         known = self._tried.get(slot)
         if known is None:
             first = self.space.batches(slot)[0]
+            if self._is_hopeless(slot, first):
+                return False
             known = [self._try(slot, first)]
         for tried in known:
             if tried.batch == batch:
@@ -178,6 +184,14 @@ class Search:
         if grows and (not self._fits(slot, single) or self._grows_too_large(slot, batch)):
             return False
         return not self._try(slot, batch).missing_bytes
+
+    def _is_hopeless(self, slot: Slot, batch: Batch) -> bool:
+        """Whether as many shards with shorter sequences have failed at the same batch: the same states, and more tokens."""
+        failed = self._hopeless.get(_alike(slot, batch), 0) >= slot.layout.context_parallel
+        if failed:
+            self._tried[slot] = [_Tried(batch, None, 1)]
+            self.pruned["longer_sequences"] += len(self.space.batches(slot))
+        return failed
 
     def _grows_too_large(self, slot: Slot, batch: Batch) -> bool:
         """Whether a batch needs too much by what one and two sequences need: a highest of sums that grow evenly is convex."""
@@ -202,6 +216,9 @@ class Search:
         try:
             estimate = self.subject.numbers(workload, layout)
             tried = _Tried(batch, estimate, self._missing(estimate))
+            if tried.missing_bytes:
+                alike = _alike(slot, batch)
+                self._hopeless[alike] = max(self._hopeless.get(alike, 0), slot.layout.context_parallel)
         except EstimatorError as refusal:
             self.refusal = self.refusal or refusal
             self.pruned["cannot_run"] += 1
@@ -216,7 +233,7 @@ class Search:
             (tried.missing_bytes, index)
             for index, slot in enumerate(self.bounded(num_gpus))
             if (tried := self._least(slot)).estimate is not None
-            and isinstance(self.question.workload, TrainWorkload)
+            and slot.way.framework is Framework.TRANSFORMERS
             and tried.missing_bytes
             and tried.estimate.allocated_bytes <= usable
         ]
@@ -229,6 +246,13 @@ class Search:
 
     def _missing(self, estimate: Estimate) -> int:
         return missing_bytes(estimate, self.subject.device, confident=self._confident)
+
+
+def _alike(slot: Slot, batch: Batch) -> object:
+    """Return what slots have in common that differ in context-parallel ranks and in how many ranks share a sequence alone."""
+    layout = slot.layout
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.shards, layout.zero_stage)
+    return slot.way.name, degrees, slot.offload, slot.quantization, batch
 
 
 def counters(search: Search) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from service.planner.inventory import MAX_GPUS_PER_NODE
 
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
-FrameworkName = Literal["transformers", "ddp", "deepspeed", "fsdp2", "torchtitan", "megatron"]
+FrameworkName = Literal["transformers", "ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron"]
 Allowance = Literal["offload", "quantization"]
 
 
@@ -30,8 +30,8 @@ class Constraints(Strict, frozen=True, kw_only=True):
         Count | UnsetType, Meta(description="Sequences per optimizer step: micro batch x accumulation x data parallel.")
     ] = UNSET
     frameworks: Annotated[
-        Annotated[list[FrameworkName], Meta(min_length=1, max_length=6)] | UnsetType,
-        Meta(description="Ways to train that may be used; `transformers` is `ddp`, `deepspeed` and `fsdp2`. Default all."),
+        Annotated[list[FrameworkName], Meta(min_length=1, max_length=7)] | UnsetType,
+        Meta(description="Ways to train that may be used; `transformers` is all of its own. Default all."),
     ] = UNSET
     allow: Annotated[
         Annotated[list[Allowance], Meta(max_length=2)] | UnsetType,

@@ -18,12 +18,14 @@ _TABLES = Path(__file__).with_name("tables")
 class Rule:
     """What must hold of ``field``, where ``applies``; ``reason`` quotes the case in braces.
 
-    ``modelled``: the framework could run it, but the estimator has no term for it. ``require`` is as the table says it.
+    ``modelled``: the framework could run it, but the estimator has no term for it. ``when`` and ``require`` are as the table
+    says them.
     """
 
     field: str
     applies: Test | None
     holds: Test
+    when: Mapping[str, Any] | None
     require: Mapping[str, Any]
     situational: bool
     """Whether a layout decides if the rule applies."""
@@ -83,6 +85,7 @@ def _rule(raw: Mapping[str, Any]) -> Rule:
         field=raw["field"],
         applies=None if when is None else read_condition(when),
         holds=read_condition(raw["require"]),
+        when=when,
         require=raw["require"],
         situational=situational,
         depends=situational or _of_layout(raw["require"]),

@@ -66,7 +66,7 @@ def test_what_is_said_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_none_is_an_answer_with_code_one(capsys: pytest.CaptureFixture[str]) -> None:
     """That no number is enough is told with the reason, and the exit code says so."""
-    assert main(SERVE) == 1
+    assert main([*SERVE, "--max-gpus", "1"]) == 1
     shown = capsys.readouterr().out
 
     assert "no number of GPUs is enough" in shown

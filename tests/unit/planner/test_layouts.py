@@ -67,7 +67,7 @@ def test_every_layout_is_there_once() -> None:
     found = {(slot.way.name, slot.layout, slot.offload) for slot in slots}
 
     assert len(found) == len(slots)
-    assert {slot.way.name for slot in slots} == {"ddp", "deepspeed", "fsdp2", "torchtitan", "megatron"}
+    assert {slot.way.name for slot in slots} == {"ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron"}
 
 
 def test_tensor_parallel_ranks_stay_on_an_island() -> None:
@@ -106,12 +106,14 @@ def test_what_the_request_fixes_is_kept_to_the_letter() -> None:
     assert space.counts == (8,)
 
 
-def test_a_request_that_no_way_of_ours_runs_is_tried_as_it_is() -> None:
-    """The estimator says in words why transformers does not shard like Megatron."""
+def test_a_request_that_no_way_of_ours_runs_is_remembered_as_refused() -> None:
+    """Transformers does not shard like Megatron: no layout is left, and what was asked is kept for the refusal."""
     layout = Layout(sharding=Sharding.MEGATRON, zero_stage=1)
     space = a_space(SHORT, layout, fixed=frozenset({"sharding", "zero_stage", "framework"}))
 
-    assert {(slot.layout.sharding, slot.layout.zero_stage) for slot in space.slots(4)} == {(Sharding.MEGATRON, 1)}
+    assert not space.slots(4)
+    assert space.refused is not None
+    assert (space.refused[1].sharding, space.refused[1].zero_stage) == (Sharding.MEGATRON, 1)
 
 
 @pytest.mark.parametrize(
@@ -147,4 +149,11 @@ def test_replicas_of_an_engine_are_split_by_tensors_and_stages() -> None:
         (2, 2, 2),
         (2, 4, 1),
     ]
-    assert len(a_space(CHAT).counts) == 1
+
+
+def test_who_serves_with_transformers_splits_tensors_alone() -> None:
+    """Its plans of tensor parallelism divide heads over ranks; there are no stages."""
+    found = [slot.layout for count in a_space(CHAT).counts for slot in a_space(CHAT).slots(count)]
+
+    assert [one.tensor_parallel for one in found] == [1, 2, 4, 8]
+    assert {one.pipeline_parallel for one in found} == {1}

@@ -68,8 +68,8 @@ def test_a_node_bounds_the_split() -> None:
 
 
 def test_engines_that_do_not_split_say_so() -> None:
-    """On transformers a model is served by one GPU or not at all."""
-    found = plan("llama-2-70b", engine=Engine.TRANSFORMERS, max_model_len=None)
+    """llama.cpp is planned on one GPU or not at all."""
+    found = plan("llama-2-70b", engine=Engine.LLAMA_CPP)
 
     assert found.num_gpus is None
 

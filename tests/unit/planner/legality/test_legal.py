@@ -113,7 +113,7 @@ def test_interleaved_stages_take_micro_batches_in_groups() -> None:
         (Framework.TORCHTITAN, {(Sharding.FSDP2, 3)}),
         (
             Framework.TRANSFORMERS,
-            {(Sharding.DDP, 0), (Sharding.FSDP2, 3), *((Sharding.DEEPSPEED, stage) for stage in range(4))},
+            {(Sharding.DDP, 0), (Sharding.FSDP1, 3), (Sharding.FSDP2, 3), *((Sharding.DEEPSPEED, stage) for stage in range(4))},
         ),
     ],
 )
