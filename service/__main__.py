@@ -26,6 +26,7 @@ COMMANDS = {
     "clusters": "list, show, store and delete clusters",
     "reservations": "list, show, make and release reservations of GPUs",
     "measure": "ask for a measurement and watch it",
+    "measurements": "list, show, export and import measurements",
     "version": "print the version",
 }
 """Command → one line of help; its module is ``service.cli.<name with underscores>``."""

@@ -11,27 +11,24 @@ from litestar.types import ASGIApp
 from service.api.decoding import read_body, read_query
 from service.api.events import event_stream
 from service.api.imports import import_file
+from service.api.measurement_list import list_all
+from service.api.measurement_shapes import shape
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.parts import Parts, parts_of
+from service.api.parts import parts_of
 from service.api.resolving import read_measurement
 from service.api.responses import json_answer, no_content
-from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, PageQuery, optional
+from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, PageQuery
 from service.api.schemas.measurements import (
     EventAnswer,
     MeasurementAnswer,
-    MeasurementPage,
-    MeasurementQuery,
     MeasurementRequest,
     SampleAnswer,
     SamplePage,
 )
-from service.api.shapes import LOCATION, header, page_request, request_key, timestamp, timestamp_or_none
-from service.catalog.gpus import resolve_gpu
+from service.api.shapes import LOCATION, header, page_request, request_key
 from service.errors import InvalidRequestError, MeasurementNotFoundError
-from service.jobs.contract import ProbeDevice
 from service.usecases import measurements
 from service.usecases import samples as sampled
-from service.usecases.access import MeasurementFilter, StoredMeasurement, StoredResult
 
 TAG = "measurements"
 PATH = {"id": MeasurementId}
@@ -76,27 +73,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         ring=parts.ring,
         idempotency=request_key(request.scope, body, route=ROUTE),
     )
-    return json_answer(_shape(stored), status=202, headers={"location": f"/v1/measurements/{stored.id}"})
-
-
-@get(
-    "/",
-    sync_to_thread=True,
-    operation=Operation(
-        id="listMeasurements",
-        tag=TAG,
-        summary="List measurements, newest first.",
-        query=MeasurementQuery,
-        replies={200: Reply(description="One page.", bodies=(MeasurementPage,))},
-        problems=(422, *STORED_PROBLEMS),
-    ),
-)
-def list_all(request: AnyRequest) -> ASGIApp:
-    """List measurements."""
-    parts = parts_of(request)
-    query = read_query(request.scope, MeasurementQuery)
-    page = measurements.list_page(parts.sessions, page_request(query.limit, query.cursor), _filter(parts, query))
-    return json_answer(MeasurementPage(items=[_shape(item) for item in page.items], next_cursor=page.next_cursor))
+    return json_answer(shape(stored), status=202, headers={"location": f"/v1/measurements/{stored.id}"})
 
 
 @get(
@@ -117,7 +94,7 @@ def read(request: AnyRequest) -> ASGIApp:
     stored = measurements.read(parts.sessions, _job_id(request))
     if stored.status.is_terminal:
         parts.corrections.refresh()
-    return json_answer(_shape(stored))
+    return json_answer(shape(stored))
 
 
 @delete(
@@ -135,7 +112,7 @@ def read(request: AnyRequest) -> ASGIApp:
 )
 def cancel(request: AnyRequest) -> ASGIApp:
     """Cancel a measurement."""
-    return json_answer(_shape(measurements.cancel(parts_of(request).sessions, _job_id(request))))
+    return json_answer(shape(measurements.cancel(parts_of(request).sessions, _job_id(request))))
 
 
 @get(
@@ -211,56 +188,6 @@ def _require_sent(seq: int, last_event: int) -> None:
     if seq > last_event:
         message = f"Last-Event-ID is {seq}, but the last event of this stream is {last_event}"
         raise InvalidRequestError(message, errors=[{"field": "Last-Event-ID", "message": message}])
-
-
-def _filter(parts: Parts, query: MeasurementQuery) -> MeasurementFilter:
-    name, gpu, device = optional(query.model), optional(query.gpu), optional(query.device)
-    known = None if name is None else parts.specs.at_hand(name)
-    return MeasurementFilter(
-        model=name if known is None else known.name,
-        gpu=None if gpu is None else resolve_gpu(gpu).name,
-        status=optional(query.status),
-        device=None if device is None else device.value,
-        created_after=optional(query.created_after),
-        created_before=optional(query.created_before),
-    )
-
-
-def _shape(stored: StoredMeasurement) -> MeasurementAnswer:
-    return MeasurementAnswer(
-        id=str(stored.id),
-        status=stored.status,
-        attempt=stored.attempt,
-        device=ProbeDevice(stored.device),
-        model=stored.model_name,
-        gpu=stored.gpu,
-        progress=stored.progress,
-        phase=stored.phase,
-        created_at=timestamp(stored.created_at),
-        started_at=timestamp_or_none(stored.started_at),
-        finished_at=timestamp_or_none(stored.finished_at),
-        worker=stored.worker,
-        cancel_requested=stored.cancel_requested,
-        request=stored.request,
-        problem=stored.error,
-        **({} if stored.result is None else _found(stored.result)),
-    )
-
-
-def _found(result: StoredResult) -> dict[str, Any]:
-    return {
-        "environment": result.environment,
-        "peaks": result.peaks,
-        "instants": result.instants,
-        "steady_bytes": result.steady_bytes,
-        "extrapolated": result.extrapolated,
-        "transferable": result.transferable,
-        "step_time_s": result.step_time_s,
-        "probes": result.probes,
-        "prediction": result.prediction,
-        "calibration": None if result.calibration_id is None else str(result.calibration_id),
-        "notes": result.notes,
-    }
 
 
 router = Router(path="/v1/measurements", route_handlers=[create, import_file, list_all, read, cancel, samples, events])

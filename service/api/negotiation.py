@@ -7,10 +7,15 @@ _QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 def prefers_text(accept: str | None) -> bool:
     """Tell whether plain text is wanted more than JSON, which is what somebody without a preference gets."""
+    return prefers(accept, "text/plain")
+
+
+def prefers(accept: str | None, media: str) -> bool:
+    """Tell whether ``media`` is wanted more than JSON."""
     if accept is None:
         return False
     ranges = [_range(part) for part in accept.split(",")]
-    return _quality(ranges, "text/plain") > _quality(ranges, "application/json")
+    return _quality(ranges, media) > _quality(ranges, "application/json")
 
 
 def _range(part: str) -> tuple[str, float]:

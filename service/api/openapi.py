@@ -34,6 +34,7 @@ TAGS = {
 }
 _REFERENCE = "#/components/schemas/{name}"
 _ALWAYS = (405, 500)
+_PLAIN = frozenset({"text/plain", "text/csv"})
 _EXACTLY_ONE = ("InlineModel", "ModelSource")
 
 Json = dict[str, Any]
@@ -140,7 +141,7 @@ def _reply(reply: Reply, schemas: _Schemas) -> Json:
     if reply.bodies:
         shapes = [schemas.of(kind) for kind in reply.bodies]
         described["content"] = {
-            media: _media({"type": "string"} if media == "text/plain" else _any_of(shapes), reply.example)
+            media: _media({"type": "string"} if media in _PLAIN else _any_of(shapes), reply.example)
             for media in reply.media_types
         }
     if reply.headers:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from uuid import UUID
 
 from service.jobs.contract import MeasureRequest
@@ -100,11 +101,68 @@ class StoredSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementFilter:
-    """Which measurements a list shows; ``None`` does not filter, times are those of the request."""
+    """Which measurements a list shows; ``None`` does not filter.
+
+    Times are those of the request. Errors are predicted / measured - 1 without its sign; with a bound on it, a measurement that
+    has none is not shown.
+    """
 
     model: str | None = None
     gpu: str | None = None
     status: Status | None = None
     device: str | None = None
+    family: str | None = None
+    task: str | None = None
+    source: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    error_at_least: float | None = None
+    error_at_most: float | None = None
+
+
+class MeasurementSort(StrEnum):
+    """What comes first; by error, only measurements that have one are there."""
+
+    NEWEST = "-created_at"
+    OLDEST = "created_at"
+    WORST = "-error"
+    BEST = "error"
+
+    @property
+    def is_by_error(self) -> bool:
+        """Whether errors decide, and not times."""
+        return self in {MeasurementSort.WORST, MeasurementSort.BEST}
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether the highest comes first."""
+        return self.value.startswith("-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementLine:
+    """What one line of a table shows of a measurement; ``workload`` and ``layout`` as they were asked.
+
+    ``residuals`` has what calibration keeps of each quantity: the analytic answer, and the one that rests on all else.
+    """
+
+    id: UUID
+    status: Status
+    source: str
+    device: str
+    gpu: str | None
+    model: str | None
+    family: str | None
+    task: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    workload: Json
+    layout: Json
+    problem: str | None
+    environment: Json
+    peaks: Json
+    prediction: Json
+    step_time_s: Json
+    extrapolated: bool | None
+    calibration_id: UUID | None
+    residuals: Mapping[str, tuple[int, int]]

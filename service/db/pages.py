@@ -69,7 +69,15 @@ class _AfterNumbers(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     numbers: tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)], ...]
 
 
-_Position = _AfterRow | _AfterName | _AfterNumbers
+class _AfterValue(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="value"):
+    """The last row of a page of a list that is sorted by a number."""
+
+    list_name: str
+    value: float
+    id: UUID
+
+
+_Position = _AfterRow | _AfterName | _AfterNumbers | _AfterValue
 
 
 def after(
@@ -79,14 +87,18 @@ def after(
     list_name: str,
     created_at: InstrumentedAttribute[datetime],
     row_id: InstrumentedAttribute[UUID],
+    oldest_first: bool = False,
 ) -> Statement:
     """Order ``statement`` newest first and cut it to the page, with one row more to tell whether another page follows."""
     if request.cursor is not None:
         position = _decode(request.cursor, list_name)
         if not isinstance(position, _AfterRow):
             raise _refusal(request.cursor)
-        statement = statement.where(tuple_(created_at, row_id) < tuple_(position.created_at, position.id))
-    return statement.order_by(created_at.desc(), row_id.desc()).limit(request.limit + 1)
+        last = tuple_(position.created_at, position.id)
+        here = tuple_(created_at, row_id)
+        statement = statement.where(here > last if oldest_first else here < last)
+    order = (created_at, row_id) if oldest_first else (created_at.desc(), row_id.desc())
+    return statement.order_by(*order).limit(request.limit + 1)
 
 
 def page_of(
@@ -111,6 +123,38 @@ def after_numbers(
             raise _refusal(request.cursor)
         statement = statement.where(tuple_(*columns) > tuple_(*position.numbers))
     return statement.order_by(*columns).limit(request.limit + 1)
+
+
+def after_value(
+    statement: Statement,
+    request: PageRequest,
+    *,
+    list_name: str,
+    columns: tuple[InstrumentedAttribute[float | None], InstrumentedAttribute[UUID]],
+    highest_first: bool,
+) -> Statement:
+    """Order ``statement`` by a number that every row has, and by its id, and cut it to the page as ``after`` does."""
+    value, row_id = columns
+    if request.cursor is not None:
+        position = _decode(request.cursor, list_name)
+        if not isinstance(position, _AfterValue):
+            raise _refusal(request.cursor)
+        last = tuple_(position.value, position.id)
+        statement = statement.where(tuple_(*columns) < last if highest_first else tuple_(*columns) > last)
+    order = (value.desc(), row_id.desc()) if highest_first else (value, row_id)
+    return statement.order_by(*order).limit(request.limit + 1)
+
+
+def page_of_valued(
+    rows: Sequence[Row],
+    request: PageRequest,
+    *,
+    list_name: str,
+    position: Callable[[Row], tuple[float, UUID]],
+    value: Callable[[Row], Item],
+) -> Page[Item]:
+    """Turn the rows that ``after_value`` selected into a page of values."""
+    return _page(rows, request, end=lambda row: _AfterValue(list_name, *position(row)), value=value)
 
 
 def page_of_numbered(

@@ -2,7 +2,15 @@
 
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult, StoredSample
+from service.db.measurement import (
+    MeasurementFilter,
+    MeasurementLine,
+    MeasurementSort,
+    StoredEvent,
+    StoredMeasurement,
+    StoredResult,
+    StoredSample,
+)
 from service.db.pages import Page, PageRequest, page_of_named
 from service.db.values import (
     AccuracyFilter,
@@ -22,6 +30,8 @@ __all__ = [
     "ClassAccuracy",
     "ErrorSummary",
     "MeasurementFilter",
+    "MeasurementLine",
+    "MeasurementSort",
     "ModelContent",
     "Page",
     "PageRequest",

@@ -5,10 +5,11 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
-from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement
+from service.db.measurement import MeasurementFilter, MeasurementLine, MeasurementSort, StoredEvent, StoredMeasurement
 from service.db.pages import Page, PageRequest
 from service.db.queries import measurements as queries
 from service.db.queries.attempts import add_events
+from service.db.queries.measurement_list import page_of_lines, page_of_measurements
 from service.db.session import transaction
 from service.errors import MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import Ring
@@ -65,10 +66,20 @@ def read(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
     return found
 
 
-def list_page(sessions: Sessions, request: PageRequest, wanted: MeasurementFilter) -> Page[StoredMeasurement]:
-    """Return a page of measurements, newest first."""
+def list_page(
+    sessions: Sessions, request: PageRequest, wanted: MeasurementFilter, sort: MeasurementSort = MeasurementSort.NEWEST
+) -> Page[StoredMeasurement]:
+    """Return a page of measurements, newest first unless another order is asked for."""
     with transaction(sessions) as session:
-        return queries.page_of_measurements(session, request, wanted)
+        return page_of_measurements(session, request, wanted, sort)
+
+
+def list_lines(
+    sessions: Sessions, request: PageRequest, wanted: MeasurementFilter, sort: MeasurementSort = MeasurementSort.NEWEST
+) -> Page[MeasurementLine]:
+    """Return a page of measurements as a table shows them."""
+    with transaction(sessions) as session:
+        return page_of_lines(session, request, wanted, sort)
 
 
 def events_after(sessions: Sessions, job_id: UUID, *, seq: int) -> EventBatch:

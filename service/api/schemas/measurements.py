@@ -11,8 +11,11 @@ from service.api.schemas.fit import InlineModel
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
 from service.jobs.contract import Priority, ProbeDevice
 from service.jobs.states import Status
+from service.usecases.access import MeasurementSort
 
 Json = Mapping[str, Any]
+Family = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$(?!\n)")]
+Share = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class MeasurementRequest(Strict, frozen=True, kw_only=True):
@@ -31,12 +34,25 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
 class MeasurementQuery(Strict, frozen=True, kw_only=True):
     """Which measurements, and which page of them."""
 
-    limit: Annotated[PageLimit, Meta(description="Items on one page.")] = 50
+    limit: Annotated[PageLimit | UnsetType, Meta(description="Items on one page; default 50.")] = UNSET
     cursor: Cursor | UnsetType = UNSET
     model: Annotated[ModelName | UnsetType, Meta(description="Name of the model.")] = UNSET
     gpu: Annotated[GpuName | UnsetType, Meta(description="The GPU that was named.")] = UNSET
     status: Annotated[Status | UnsetType, Meta(description="State of the measurement.")] = UNSET
     device: Annotated[ProbeDevice | UnsetType, Meta(description="Where the probe runs.")] = UNSET
+    family: Annotated[Family | UnsetType, Meta(description="Family of the model.", examples=["llama"])] = UNSET
+    task: Annotated[Literal["train", "serve"] | UnsetType, Meta(description="What ran.")] = UNSET
+    source: Annotated[Literal["probe", "import"] | UnsetType, Meta(description="Who measured.")] = UNSET
+    error_at_least: Annotated[Share | UnsetType, Meta(description="Predictions that were off by this share or more.")] = UNSET
+    error_at_most: Annotated[Share | UnsetType, Meta(description="Predictions that were off by this share at most.")] = UNSET
+    sort: Annotated[
+        MeasurementSort,
+        Meta(description="What comes first; by `error`, without its sign, only measurements that have one are listed."),
+    ] = MeasurementSort.NEWEST
+    format: Annotated[
+        Literal["json", "rows", "csv"] | UnsetType,
+        Meta(description="Whole measurements, or flat rows as JSON or as CSV, which has no pages; `Accept` may say it."),
+    ] = UNSET
     created_after: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
     created_before: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
 
@@ -49,6 +65,9 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     attempt: int
     device: ProbeDevice
     model: Annotated[str | None, Meta(description="Name of the model; null when it came inline.")]
+    source: Annotated[Literal["probe", "import"], Meta(description="Who measured: a worker, or whoever wrote the file.")]
+    family: str | None
+    task: str | None
     gpu: str | None
     progress: Annotated[float, Meta(description="0 to 1.")]
     phase: Annotated[str, Meta(description="What happens now, in words.")]
@@ -62,6 +81,7 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     environment: Json | None = None
     peaks: Annotated[Json | None, Meta(description="The highest readings, for the model that was asked.")] = None
     instants: Sequence[Json] = ()
+    readings: Annotated[Sequence[Json], Meta(description="Of an import: the numbers of the file.")] = ()
     steady_bytes: Annotated[int | None, Meta(description="Allocated between steps.")] = None
     extrapolated: Annotated[bool | None, Meta(description="Whether peaks and instants come from slices, see `probes`.")] = None
     transferable: Annotated[bool | None, Meta(description="Whether the kernels were those that CUDA would choose.")] = None

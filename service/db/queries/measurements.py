@@ -1,19 +1,16 @@
 """Measurements as users ask for them and about them; what workers do to the same rows is in ``attempts``."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, insert, or_, select
+from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from service.db.measurement import MeasurementFilter, StoredEvent, StoredMeasurement, StoredResult
-from service.db.pages import Page, PageRequest, after, page_of
+from service.db.measurement import StoredEvent, StoredMeasurement, StoredResult
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
 from service.jobs.contract import MeasureRequest, Priority, document_of
 from service.jobs.states import QUEUE_LIMIT_S, Status
 
-LIST = "measurements"
 _WEIGHTS = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
 
 Job = MeasureJobRow
@@ -43,28 +40,12 @@ def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: 
 def read_measurement(session: Session, job_id: UUID) -> StoredMeasurement | None:
     """Return one measurement with its result."""
     row = session.get(Job, job_id)
-    return None if row is None else _value(row, session.get(MeasurementResultRow, job_id))
+    return None if row is None else stored_measurement(row, session.get(MeasurementResultRow, job_id))
 
 
 def lock_job(session: Session, job_id: UUID) -> MeasureJobRow | None:
     """Return and lock a job's row."""
     return session.scalars(select(Job).where(Job.id == job_id).with_for_update()).first()
-
-
-def page_of_measurements(session: Session, request: PageRequest, wanted: MeasurementFilter) -> Page[StoredMeasurement]:
-    """Return a page of measurements, newest first, with their results."""
-    statement = after(
-        select(Job).where(*_conditions(wanted)), request, list_name=LIST, created_at=Job.created_at, row_id=Job.id
-    )
-    rows = session.scalars(statement).all()
-    results = _results(session, [row.id for row in rows])
-    return page_of(
-        rows,
-        request,
-        list_name=LIST,
-        position=lambda row: (row.created_at, row.id),
-        value=lambda row: _value(row, results.get(row.id)),
-    )
 
 
 def read_status(session: Session, job_id: UUID) -> Status | None:
@@ -94,7 +75,7 @@ def succeeded_with_key(session: Session, key: str, *, limit: int) -> tuple[Store
         .order_by(Job.created_at.desc(), Job.id.desc())
         .limit(limit)
     )
-    return tuple(_value(job, result) for job, result in session.execute(query))
+    return tuple(stored_measurement(job, result) for job, result in session.execute(query))
 
 
 def count_by_state(session: Session) -> dict[str, int]:
@@ -103,22 +84,8 @@ def count_by_state(session: Session) -> dict[str, int]:
     return {row.state: row.jobs for row in session.execute(query)}
 
 
-def _conditions(wanted: MeasurementFilter) -> list[ColumnElement[bool]]:
-    equal = {Job.model_name: wanted.model, Job.gpu: wanted.gpu, Job.state: wanted.status, Job.device: wanted.device}
-    conditions: list[ColumnElement[bool]] = [column == value for column, value in equal.items() if value is not None]
-    if wanted.created_after is not None:
-        conditions.append(Job.created_at >= wanted.created_after)
-    if wanted.created_before is not None:
-        conditions.append(Job.created_at < wanted.created_before)
-    return conditions
-
-
-def _results(session: Session, job_ids: Sequence[UUID]) -> dict[UUID, MeasurementResultRow]:
-    query = select(MeasurementResultRow).where(MeasurementResultRow.job_id.in_(job_ids))
-    return {row.job_id: row for row in session.scalars(query)}
-
-
-def _value(row: MeasureJobRow, result: MeasurementResultRow | None) -> StoredMeasurement:
+def stored_measurement(row: MeasureJobRow, result: MeasurementResultRow | None) -> StoredMeasurement:
+    """Return a row and its result as a value."""
     return StoredMeasurement(
         id=row.id,
         status=Status(row.state),

@@ -1,0 +1,50 @@
+"""A stored measurement in the words of the contract."""
+
+from typing import Any, Literal, cast
+
+from service.api.schemas.measurements import MeasurementAnswer
+from service.api.shapes import timestamp, timestamp_or_none
+from service.jobs.contract import ProbeDevice
+from service.usecases.access import StoredMeasurement, StoredResult
+
+
+def shape(stored: StoredMeasurement) -> MeasurementAnswer:
+    """Return a measurement as it is answered."""
+    return MeasurementAnswer(
+        id=str(stored.id),
+        status=stored.status,
+        attempt=stored.attempt,
+        device=ProbeDevice(stored.device),
+        model=stored.model_name,
+        source=cast(Literal["probe", "import"], stored.source),  # the database holds no other
+        family=stored.family,
+        task=stored.task,
+        gpu=stored.gpu,
+        progress=stored.progress,
+        phase=stored.phase,
+        created_at=timestamp(stored.created_at),
+        started_at=timestamp_or_none(stored.started_at),
+        finished_at=timestamp_or_none(stored.finished_at),
+        worker=stored.worker,
+        cancel_requested=stored.cancel_requested,
+        request=stored.request,
+        problem=stored.error,
+        **({} if stored.result is None else _found(stored.result)),
+    )
+
+
+def _found(result: StoredResult) -> dict[str, Any]:
+    return {
+        "environment": result.environment,
+        "peaks": result.peaks,
+        "instants": result.instants,
+        "readings": result.readings,
+        "steady_bytes": result.steady_bytes,
+        "extrapolated": result.extrapolated,
+        "transferable": result.transferable,
+        "step_time_s": result.step_time_s,
+        "probes": result.probes,
+        "prediction": result.prediction,
+        "calibration": None if result.calibration_id is None else str(result.calibration_id),
+        "notes": result.notes,
+    }
