@@ -116,7 +116,7 @@ def _ranks() -> Iterator[Case]:
         )
         yield case("ranks", f"fsdp2 {num_ranks}", (model, workload), layout=_sharded(num_ranks))
     split = Layout(tensor_parallel=4)
-    yield case("ranks", "tp 4", train(_SMALL, 1024), layout=split)
+    yield case("ranks", "tp 4", train(_LARGE, 1024), layout=split)
     yield case("ranks", "serve tp 4", serve(_LARGE, 8, 1024, 64), layout=split)
 
 

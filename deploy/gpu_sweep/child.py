@@ -68,7 +68,6 @@ def _environment(backend: Backend) -> dict[str, Any]:
         "transformers": version("transformers"),
         "peft": version("peft"),
         "python": platform.python_version(),
-        "host": platform.platform(),
         **backend.environment(),
     }
 
