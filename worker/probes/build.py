@@ -61,6 +61,8 @@ def build_model(
     """Return the model on ``device`` in training mode; ``attention`` is transformers' word: ``eager`` or ``sdpa``."""
     hf_config = cut_config(config, layers)
     made_by: Any = _CLASSES.get(hf_config.model_type, AutoModelForCausalLM)
+    if not made_by._model_mapping[type(hf_config)]._supports_sdpa:  # noqa: SLF001 - the factories' only table
+        attention = "eager"
     # Made where it is to be: through the host's memory a large model would take minutes.
     with initialization.no_init_weights(), torch.device(device):
         model: PreTrainedModel = made_by.from_config(hf_config, dtype=_torch_dtype(dtype), attn_implementation=attention)
@@ -79,7 +81,16 @@ def cut_config(config: Mapping[str, object], layers: Sequence[int]) -> PreTraine
     hf_config = AutoConfig.for_model(str(words.pop("model_type")), **words)
     cut_to(hf_config, stack_of(architecture_from_config(config)), layers)
     hf_config.use_cache = False
+    if hf_config.is_encoder_decoder:
+        _name_tokens(hf_config)
     return hf_config
+
+
+def _name_tokens(hf_config: PreTrainedConfig) -> None:
+    """Give a decoder the tokens that its input begins with and is padded with: their values decide no bytes."""
+    for name in ("pad_token_id", "decoder_start_token_id"):
+        if getattr(hf_config, name, None) is None:
+            setattr(hf_config, name, 0)
 
 
 def add_adapters(model: PreTrainedModel, lora: Lora) -> nn.Module:

@@ -124,6 +124,8 @@ def _seen(drawer: _Drawer, shape: Shape) -> Batch:
 def _seen_by_gemma(drawer: _Drawer, shape: Shape) -> Batch:
     """Say which tokens are an image's: Gemma's see each other in both directions."""
     batch = _seen(drawer, shape)
+    if not shape.num_images:
+        return batch
     kinds = torch.zeros_like(drawer.tokens(shape.num_sequences, shape.num_tokens))
     kinds[:, : _image_places(shape)] = 1
     return batch | {"token_type_ids": kinds}

@@ -60,7 +60,8 @@ def layer_stacks(model: PreTrainedModel) -> tuple[Sequence[nn.Module], ...]:
     """Return the layers of an encoder, where the model has one beside its decoder, and of the text model."""
     decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     if not model.config.is_encoder_decoder:
-        return (_layers_of(decoder),)
+        # ModernBERT calls its head a decoder.
+        return (_layers_of(model if isinstance(decoder, nn.Linear) else decoder),)
     encoder: nn.Module = model.get_encoder()
     return _layers_of(encoder), _layers_of(decoder)
 
@@ -109,8 +110,11 @@ def _mark_gradient(tensor: object, part: str) -> None:
 
 
 def mark_head(model: PreTrainedModel) -> None:
-    """Begin the loss where the head begins: fused losses never make its logits."""
-    head = model.get_output_embeddings() or getattr(model, "classifier", None)  # type: ignore[no-untyped-call]  # transformers leaves it untyped
+    """Begin the loss where the head begins, behind the model without it: fused losses never make its logits."""
+    if model.base_model is not model:
+        model.base_model.register_forward_hook(lambda _module, _args, _output: mark("loss/head"))
+        return
+    head = model.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     if head is not None:
         head.register_forward_pre_hook(lambda _module, _args: mark("loss/head"))
 

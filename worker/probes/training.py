@@ -81,7 +81,12 @@ def make_trainee(
 
 def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_steps: int, tell: Tell) -> tuple[float, ...]:
     """Run ``num_steps`` optimizer steps, each under a mark of its own, and return the seconds of each."""
-    batch = training_batch(trainee.causal, trainee.workload, micro_batch_size=micro_batch_size, sequence_length=sequence_length)
+
+    def batch() -> Batch:
+        return training_batch(
+            trainee.causal, trainee.workload, micro_batch_size=micro_batch_size, sequence_length=sequence_length
+        )
+
     seconds = []
     for step in range(num_steps):
         tell(f"step {step + 1} of {num_steps}")
@@ -91,10 +96,10 @@ def train(trainee: Trainee, *, micro_batch_size: int, sequence_length: int, num_
     return tuple(seconds)
 
 
-def _one_step(trainee: Trainee, batch: Batch, step: int) -> None:
+def _one_step(trainee: Trainee, batch: Callable[[], Batch], step: int) -> None:
     mark(f"{STEP_MARK}{step}")
     for _ in range(min(trainee.workload.gradient_accumulation_steps, NUM_MICRO_BATCHES)):
-        _micro_batch(trainee, batch)
+        _micro_batch(trainee, batch())
     mark("optimizer_step")
     trainee.stepper.step()
     mark("between")
