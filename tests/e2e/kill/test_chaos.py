@@ -1,83 +1,107 @@
-"""Random kills with a fixed seed: whatever dies when, every job succeeds, and once."""
+"""A small storm with a fixed seed: whatever dies, freezes or goes away when, nothing is lost, nothing twice, nothing wrong."""
 
-import random
-import signal
-import subprocess
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import psutil
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session, sessionmaker
 
-from service.embedded.redis import running_redis
-from service.jobs.bell import Bell, connect_to_ring
-from service.jobs.states import Status
-from service.settings import Settings
-from service.usecases import measurements
-from tests.job_builders import a_request
-from tests.system import System
-from tests.waiting import eventually
+from deploy.chaos import expected
+from deploy.chaos.client import Asked, new_job
+from deploy.chaos.invariants import count_executions, violations
+from deploy.chaos.rig import running_rig
+from deploy.chaos.storm import SETTINGS, run_storm
+from service.db.session import make_engine, make_sessions
+from service.jobs.bell import no_bell
+from service.jobs.contract import JobPayload, Sample
+from service.settings import Settings, psycopg_url
+from service.usecases import attempts, measurements, outcomes
+from service.usecases.attempts import Unwritten
+from tests.job_builders import a_request, a_result
 
-SEED = 20_261_121
-NUM_JOBS = 12
-NUM_WORKERS = 2
-NUM_FAULTS = 12
-IN_TIME_S = 120.0
-# Kills are random, so one job may meet many of them.
-SETTINGS = replace(Settings(), max_attempts=50)
-Process = subprocess.Popen[bytes]
+SEED = 3
+NUM_JOBS = 10
+LEASE_S = 2.0
+Sessions = sessionmaker[Session]
 
 
-@dataclass(slots=True)
-class Kept:
-    """A process that is started again when it was killed."""
+def test_nothing_is_lost_nothing_twice_and_nothing_wrong() -> None:
+    """Workers, probes, APIs, the loop, Redis and Postgres are struck at random; every job ends right, and once."""
+    settings = {**SETTINGS, "HEADROOM_LEASE_S": f"{LEASE_S:g}"}
+    with ExitStack() as stack:
+        # The path of a socket holds 107 bytes.
+        root = Path(stack.enter_context(TemporaryDirectory(prefix="headroom-")))
+        rig = stack.enter_context(running_rig(root, settings=settings, num_workers=2))
+        engine = make_engine(psycopg_url("DATABASE_URL", rig.database_url), application_name="headroom-test")
+        stack.callback(engine.dispose)
+        sessions = make_sessions(engine)
 
-    start: Callable[[], Process]
-    process: Process
-    num_parts: int = 3
-    """A worker in the middle of a job has a horse and a probe below it."""
+        happened = run_storm(rig, sessions, seed=SEED, num_jobs=NUM_JOBS, lease_s=LEASE_S, show=lambda *_: None)
+        found = [*happened.violations, *violations(sessions, happened.jobs)]
+        executions = count_executions(sessions)
 
-    def is_ready(self) -> bool:
-        """Tell whether it is whole."""
-        return len(self.parts()) >= self.num_parts
-
-    def parts(self) -> list[psutil.Process]:
-        """Return it and everything below it: a worker's horse, and the probe."""
-        leader = psutil.Process(self.process.pid)
-        return [leader, *leader.children(recursive=True)]
-
-    def kill_a_part(self, dice: random.Random) -> None:
-        """Kill it or something below it, as the dice have it."""
-        victim = dice.choice(self.parts())
-        with suppress(psutil.NoSuchProcess):
-            victim.send_signal(signal.SIGKILL)
-        if victim.pid == self.process.pid:
-            self.process.wait()
-            self.process = self.start()
+    assert found == []
+    assert executions >= NUM_JOBS
+    assert len({struck.what for struck in happened.strikes}) >= 3, "hardly anything was struck, so this tested nothing"
 
 
-def test_nothing_is_lost_and_nothing_happens_twice(system: System) -> None:
-    """Workers, horses, probes and the loop are killed at random while jobs run; each job has one result in the end."""
-    dice = random.Random(SEED)  # noqa: S311  # dice, not a secret
-    gate = system.dir / "gate"
-    with running_redis(system.dir / "redis") as url:
-        ring = Bell(connect_to_ring(url), job_timeout_s=60).ring
-        request = a_request(script=[{"sample": 1}, {"wait_for": str(gate)}])
-        submit = partial(measurements.submit, system.sessions, request, key="k", settings=SETTINGS, ring=ring)
-        ids = [submit().id for _ in range(NUM_JOBS)]
-        worker = partial(system.start_worker, redis_url=url)
-        kept = [Kept(start=worker, process=worker()) for _ in range(NUM_WORKERS)]
-        kept.append(Kept(start=system.start_reconcile, process=system.start_reconcile(), num_parts=1))
+def done(sessions: Sessions, number: int) -> Asked:
+    """Return a job that went as the storm's jobs should."""
+    stored = measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell)
+    attempt = attempts.claim(sessions, JobPayload(job_id=stored.id, attempt=0), worker="w", lease_s=30, deadline_s=600)
+    assert attempt is not None
+    readings = tuple(
+        Sample(t_s=0.0, kind="process_rss", bytes=expected.sample_bytes(number, index)) for index in range(expected.NUM_SAMPLES)
+    )
+    result = a_result(allocated_bytes=expected.allocated_bytes(number))
+    assert outcomes.succeed(sessions, attempt, result, unwritten=Unwritten(samples=readings))
+    asked = new_job(number)
+    asked.id = str(stored.id)
+    return asked
 
-        for _ in range(NUM_FAULTS):
-            eventually(lambda: all(one.is_ready() for one in kept), within_s=IN_TIME_S)
-            dice.choice(kept).kill_a_part(dice)
-        gate.touch()
-        jobs = [system.wait_for_end(job_id) for job_id in ids]
 
-    assert {job.status for job in jobs} == {Status.SUCCEEDED}
-    assert sum(job.attempt for job in jobs) > NUM_JOBS, "no fault hit an attempt, so this tested nothing"
-    ends = [[status for status, _ in system.statuses(job_id) if Status(status).is_terminal] for job_id in ids]
-    assert ends == [["succeeded"]] * NUM_JOBS
-    assert all(job.result is not None and job.result.attempt == job.attempt for job in jobs)
+def test_a_storm_that_went_well_has_no_violations(sessions: Sessions) -> None:
+    """The check itself finds nothing where nothing is wrong."""
+    assert violations(sessions, [done(sessions, number) for number in (1, 2)]) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("DELETE FROM measurements", "is lost"),
+        ("DELETE FROM measurement_results", "has 0 results"),
+        ("UPDATE measurement_results SET peaks = jsonb_set(peaks, '{allocated_bytes}', '7')", "another job's or nobody's"),
+        ("UPDATE measurement_results SET attempt = 2", "its result is of attempt 2"),
+        ("UPDATE measurements SET state = 'cancelled'", "it is cancelled"),
+        ("DELETE FROM measurement_events WHERE seq = 3", "its events are"),
+        ('UPDATE measurement_events SET data = data || \'{"status": "succeeded"}\' WHERE seq = 2', "its ends are"),
+        ("UPDATE measurements SET attempt = 2", "attempts [1] began, 2 were counted"),
+        ("DELETE FROM measurement_samples WHERE seq = 1", "kept samples [0, 2] of 3"),
+        ("UPDATE measurement_samples SET bytes = bytes + 1 WHERE seq = 1", "sample 1 of attempt 1"),
+    ],
+)
+def test_every_violation_is_seen(sessions: Sessions, damage: str, words: str) -> None:
+    """What must never happen is done by hand, and the check says so."""
+    asked = done(sessions, 1)
+    with sessions.begin() as session:
+        session.execute(text(damage.replace(":", "\\:")))
+
+    assert words in " ".join(violations(sessions, [asked]))
+
+
+def test_a_job_that_nobody_asked_for_is_seen(sessions: Sessions) -> None:
+    """A request that was repeated and made two jobs would leave one that no client knows."""
+    asked = done(sessions, 1)
+    done(sessions, 2)
+
+    assert "made twice" in " ".join(violations(sessions, [asked]))
+
+
+def test_a_watcher_that_missed_an_event_is_seen(sessions: Sessions) -> None:
+    """What a client saw is held against what happened."""
+    asked = done(sessions, 1)
+    asked.seen = [1, 2, 4]
+
+    assert "its watcher saw events [1, 2, 4]" in " ".join(violations(sessions, [asked]))
