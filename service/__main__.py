@@ -25,6 +25,7 @@ COMMANDS = {
     "models": "list, show, store and delete models",
     "clusters": "list, show, store and delete clusters",
     "reservations": "list, show, make and release reservations of GPUs",
+    "keys": "make, list and revoke keys",
     "measure": "ask for a measurement and watch it",
     "measurements": "list, show, export and import measurements",
     "version": "print the version",

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from sqlalchemy import Engine
 
+from service.access.hosts import access_for
 from service.api import (
     accuracy,
     calibrations,
@@ -19,6 +20,7 @@ from service.api import (
     fit,
     gpus,
     how_many,
+    keys,
     measurements,
     models,
     operations,
@@ -27,6 +29,8 @@ from service.api import (
     workers,
 )
 from service.api.application import Lifespan, make_application
+from service.api.guard import Access, Guard
+from service.api.limits import limits_of
 from service.api.metrics import Census, Metrics
 from service.api.parts import Parts
 from service.catalog import models as catalogue
@@ -36,15 +40,18 @@ from service.estimator.estimate import PlanCache
 from service.jobs.bell import BackgroundBell, Bell, connect_to_ring, no_bell
 from service.settings import Settings
 from service.usecases import calibrations as stored_calibrations
+from service.usecases import keys as stored_keys
 from service.usecases import models as stored_models
 from service.usecases.access import Sessions
 from service.usecases.corrections import CorrectionBook
 from service.usecases.environments import running_environments
 from service.usecases.health import check
+from service.usecases.keys import KeyBook
 from service.usecases.measurements import count_by_status
 from service.usecases.refresh import Refresher
 from service.usecases.shipped import shipped_members
 from service.usecases.specs import SpecBook, catalogue_model, stored_model
+from service.usecases.throttle import make_throttle
 from service.usecases.workers import list_workers
 
 REFRESH_INTERVAL_S = 1.0
@@ -61,6 +68,8 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     workers.router,
     calibrations.router,
     accuracy.router,
+    keys.router,
+    keys.audit,
     *operations.handlers,
 )
 
@@ -76,6 +85,7 @@ def create_app(settings: Settings) -> ASGIApp:
         read_environments=partial(running_environments, sessions, gone_after_s=settings.lease_s),
         shipped=shipped_members,
     )
+    book = KeyBook(read_keys=partial(stored_keys.read_live, sessions), note_use=partial(stored_keys.note_use, sessions))
     parts = Parts(
         settings=settings,
         version=version("gpu-headroom"),
@@ -89,8 +99,15 @@ def create_app(settings: Settings) -> ASGIApp:
             doorbell_failures=lambda: 0 if bell is None else bell.failures,
         ),
         readiness=partial(check, engine, ping_redis=None if bell is None else bell.ping),
+        guard=Guard(
+            Access(settings.access or access_for(settings.host)),
+            find=book.find,
+            throttle=limits_of(make_throttle(settings.redis_url)),
+        ),
+        refresh_keys=book.refresh,
+        write_down=partial(stored_keys.write_down, sessions),
     )
-    refresher = Refresher((specs.refresh, corrections.refresh), interval_s=REFRESH_INTERVAL_S)
+    refresher = Refresher((book.refresh, specs.refresh, corrections.refresh), interval_s=REFRESH_INTERVAL_S)
     return make_application(parts, handlers=ROUTERS, lifespan=(_lifespan(refresher, bell, engine),))
 
 

@@ -2,11 +2,14 @@
 
 ServiceError
  ├── MalformedBodyError 400          the body is no JSON: syntax, UTF-8, depth
+ ├── UnauthorizedError 401           no key, or one that is let in nowhere
+ ├── ForbiddenError 403              a key that may do less
  ├── NotFoundError 404               nothing under this path
  │    ├── ModelNotFoundError
  │    ├── ClusterNotFoundError
  │    ├── ReservationNotFoundError
- │    └── MeasurementNotFoundError
+ │    ├── MeasurementNotFoundError
+ │    └── KeyNotFoundError
  ├── ConflictError 409               legal, but not in the present state
  │    ├── ModelExistsError
  │    ├── CatalogueModelError       the catalogue cannot be changed
@@ -25,6 +28,7 @@ ServiceError
  │    ├── ImportRefusedError         a job of a file contradicts its question
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
+ ├── TooManyRequestsError 429        past the limit of a key
  ├── UnavailableError 503            a part that this needs is away
  │    └── NotMigratedError
  └── StartupError                    this process cannot start; never sent over HTTP
@@ -55,6 +59,22 @@ class MalformedBodyError(ServiceError):
     type = "malformed-body"
     title = "The body is not valid JSON"
     status = 400
+
+
+class UnauthorizedError(ServiceError):
+    """No key was sent, or one that does not exist, is revoked or is over: all in the same words."""
+
+    type = "unauthorized"
+    title = "A valid key is needed"
+    status = 401
+
+
+class ForbiddenError(ServiceError):
+    """The key is valid and may not do this."""
+
+    type = "forbidden"
+    title = "This key may not do that"
+    status = 403
 
 
 class NotFoundError(ServiceError):
@@ -91,6 +111,13 @@ class MeasurementNotFoundError(NotFoundError):
 
     type = "measurement-not-found"
     title = "Measurement not found"
+
+
+class KeyNotFoundError(NotFoundError):
+    """No key with this id."""
+
+    type = "key-not-found"
+    title = "Key not found"
 
 
 class ConflictError(ServiceError):
@@ -223,6 +250,14 @@ class PreconditionRequiredError(ServiceError):
     type = "precondition-required"
     title = "If-Match is required"
     status = 428
+
+
+class TooManyRequestsError(ServiceError):
+    """The limit of a key is reached; ``retry_after_s`` says when it is worth another try."""
+
+    type = "too-many-requests"
+    title = "The limit of this key is reached"
+    status = 429
 
 
 class UnavailableError(ServiceError):

@@ -12,6 +12,7 @@ from service.errors import InvalidSettingError
 DRIVER = "postgresql+psycopg"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("json", "console")
+ACCESS_WORDS = ("local", "keys", "open")
 MAX_PORT = 65_535
 
 
@@ -22,6 +23,8 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     redis_url: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
+    access: str | None = None
+    """Who is let in: ``local`` (this machine without a key), ``keys``, ``open`` (everybody); else what ``host`` asks for."""
     port: int = 8000
     data_dir: Path = field(default_factory=lambda: default_data_dir({}))
     log_level: str = "info"
@@ -160,6 +163,7 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "database_url": ("DATABASE_URL", psycopg_url),
     "redis_url": ("REDIS_URL", _redis_url),
     "host": ("HEADROOM_HOST", _text),
+    "access": ("HEADROOM_ACCESS", _word(ACCESS_WORDS)),
     "port": ("HEADROOM_PORT", _port),
     "data_dir": ("HEADROOM_DATA_DIR", _path),
     "log_level": ("HEADROOM_LOG_LEVEL", _word(LOG_LEVELS)),

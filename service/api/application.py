@@ -29,7 +29,7 @@ def make_application(
     app = Litestar(
         route_handlers=[*handlers, docs.router],
         exception_handlers=HANDLERS,
-        before_request=refuse_parameters,
+        before_request=admit,
         request_max_body_size=MAX_BODY_BYTES,
         state=State({"parts": parts}),
         lifespan=list(lifespan),
@@ -37,16 +37,26 @@ def make_application(
         logging_config=None,
     )
     app.state.openapi = msgspec.json.encode(document(app, version=parts.version))
-    return Edge(app, parts.metrics, access_log=parts.settings.access_log)
+    return Edge(app, parts.metrics, access_log=parts.settings.access_log, write_down=parts.write_down)
 
 
-async def refuse_parameters(request: Request[Any, Any, Any]) -> None:
+async def admit(request: Request[Any, Any, Any]) -> None:
+    """Let in whoever may ask for this operation, and refuse parameters that it does not have."""
+    operation: Operation | None = request.route_handler.opt.get("operation")
+    if operation is None:
+        return
+    request.scope["state"]["operation"] = operation
+    parts: Parts = request.app.state.parts
+    await parts.guard.admit(request.scope, operation)
+    refuse_parameters(request, operation)
+
+
+def refuse_parameters(request: Request[Any, Any, Any], operation: Operation) -> None:
     """Refuse query parameters where an operation of the API documents none; one that documents some reads them itself.
 
     Probes and scrapers add parameters of their own to the operational endpoints, which ignore them.
     """
     if not request.scope["query_string"] or not request.scope["path"].startswith("/v1/"):
         return
-    operation: Operation | None = request.route_handler.opt.get("operation")
-    if operation is not None and operation.query is None:
+    if operation.query is None:
         read_query(request.scope, NoQuery)

@@ -11,6 +11,7 @@ from litestar import Request, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.access.keys import Scope
 from service.api.batch_items import Items
 from service.api.decoding import read_envelope, require_json
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -42,6 +43,7 @@ SLICE_S = 0.004
     request_max_body_size=MAX_BODY_BYTES,
     operation=Operation(
         id="fit_batch",
+        scope=Scope.PLAN,
         tag="fit",
         summary=f"Answer up to {MAX_ITEMS:,} fit questions in one call, in order.",
         description="An item that is refused has its problem in its place, and every other its answer. Equal items are worked "

@@ -6,6 +6,7 @@ from litestar import Request, Router, delete, get, post, put
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.access.keys import Scope
 from service.api.decoding import read_body, read_query
 from service.api.inventories import cluster_answer, read_inventory
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -60,6 +61,8 @@ def list_all(request: AnyRequest) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="createCluster",
+        scope=Scope.ADMIN,
+        is_change=True,
         tag=TAG,
         summary="Store a cluster.",
         body=ClusterCreate,
@@ -99,6 +102,8 @@ def read(request: AnyRequest) -> ASGIApp:
     sync_to_thread=True,
     operation=Operation(
         id="replaceCluster",
+        scope=Scope.ADMIN,
+        is_change=True,
         tag=TAG,
         summary="Replace a stored cluster.",
         path=PATH,
@@ -128,6 +133,8 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="deleteCluster",
+        scope=Scope.ADMIN,
+        is_change=True,
         tag=TAG,
         summary="Remove a stored cluster.",
         path=PATH,

@@ -2,15 +2,21 @@
 
 import re
 import secrets
+from collections.abc import Callable
 from time import perf_counter
+from uuid import UUID
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
+from service.api.guard import principal_in
 from service.api.metrics import Metrics
+from service.api.operation import Operation
 from service.logs import logger
+from service.usecases.keys import AuditEvent
 
 log = logger(__name__)
 
@@ -22,8 +28,16 @@ _UNROUTED = "unrouted"
 class Edge:
     """An ASGI application around another one."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, *, access_log: bool = False) -> None:
-        """Wrap ``app``, count in ``metrics`` and, if asked, log a line for every request."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        *,
+        access_log: bool = False,
+        write_down: Callable[[AuditEvent], None] = lambda _event: None,
+    ) -> None:
+        """Wrap ``app``, count in ``metrics``, write changes down and, if asked, log a line for every request."""
+        self._write_down = write_down
         self._app = app
         self._metrics = metrics
         self._access_log = access_log
@@ -62,6 +76,9 @@ class Edge:
                     duration_ms=round(seconds * 1000, 3),
                     request_id=request_id.decode(),
                 )
+        event = _change_in(scope, answer.status)
+        if event is not None:
+            await anyio.to_thread.run_sync(self._write_down, event)
 
 
 class _Outgoing:
@@ -100,6 +117,24 @@ class _HeadersOnly:
         """Say that the client has left once it has its headers, which ends a stream."""
         await self._over.wait()
         return {"type": "http.disconnect"}
+
+
+def _change_in(scope: HTTPScope, status: int) -> AuditEvent | None:
+    """Return what the log of changes keeps of a request; ``None`` for one that changes nothing, or came to no operation."""
+    operation = scope["state"].get("operation")
+    if not isinstance(operation, Operation) or not operation.is_change:
+        return None
+    principal, client = principal_in(scope), scope.get("client")
+    return AuditEvent(
+        principal="nobody" if principal is None else principal.name,
+        key_id=None if principal is None or principal.key_id is None else UUID(principal.key_id),
+        operation=operation.id,
+        method=scope["method"],
+        path=scope["path"],
+        status=status,
+        request_id=str(scope["state"]["request_id"]),
+        peer=None if client is None else client[0],
+    )
 
 
 def _request_id(scope: Scope) -> bytes:

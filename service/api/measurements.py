@@ -8,6 +8,7 @@ from litestar import Request, Router, delete, get, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.access.keys import Scope
 from service.api.decoding import read_body, read_query
 from service.api.events import event_stream
 from service.api.imports import import_file
@@ -50,6 +51,8 @@ AnyRequest = Request[Any, Any, Any]
     status_code=200,
     operation=Operation(
         id="createMeasurement",
+        scope=Scope.MEASURE,
+        is_change=True,
         tag=TAG,
         summary="Ask for a probe.",
         body=MeasurementRequest,
@@ -103,6 +106,8 @@ def read(request: AnyRequest) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="cancelMeasurement",
+        scope=Scope.MEASURE,
+        is_change=True,
         tag=TAG,
         summary="Cancel a measurement: a queued one at once, a running one within a heartbeat of its worker.",
         path=PATH,

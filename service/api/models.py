@@ -6,6 +6,7 @@ from litestar import Request, Router, delete, get, post, put
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.access.keys import Scope
 from service.api.decoding import read_body, read_query
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
@@ -79,6 +80,8 @@ def list_all(request: AnyRequest) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="createModel",
+        scope=Scope.ADMIN,
+        is_change=True,
         tag=TAG,
         summary="Store a model.",
         body=ModelCreate,
@@ -128,6 +131,8 @@ def read(request: AnyRequest) -> ASGIApp:
     sync_to_thread=True,
     operation=Operation(
         id="replaceModel",
+        scope=Scope.ADMIN,
+        is_change=True,
         tag=TAG,
         summary="Store a new revision of a model.",
         path=PATH,
@@ -156,6 +161,8 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="deleteModel",
+        scope=Scope.ADMIN,
+        is_change=True,
         tag=TAG,
         summary="Remove a stored model with all its revisions.",
         path=PATH,

@@ -30,11 +30,17 @@ TAGS = {
     "measurements": "Probes on real devices.",
     "calibrations": "What measurements taught.",
     "workers": "Who measures.",
+    "keys": "Who may ask for what, and who changed what.",
     "operations": "Health, metrics, version.",
 }
 _REFERENCE = "#/components/schemas/{name}"
 _ALWAYS = (405, 500)
 _PLAIN = frozenset({"text/plain", "text/csv"})
+_GUARDED = (401, 403, 429, 503)
+_SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key of this server: `hr_…`."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header of its own."},
+}
 _EXACTLY_ONE = ("InlineModel", "ModelSource")
 
 Json = dict[str, Any]
@@ -58,7 +64,7 @@ def document(app: Litestar, *, version: str) -> Json:
         "servers": [{"url": "/", "description": "This server"}],
         "tags": [{"name": tag, "description": text} for tag, text in TAGS.items()],
         "paths": paths,
-        "components": {"schemas": schemas.components},
+        "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
     }
 
 
@@ -108,6 +114,9 @@ def _operation(operation: Operation, schemas: _Schemas) -> Json:
         "parameters": _parameters(operation, schemas),
         "responses": _replies(operation, schemas) | _problems(operation),
     }
+    if operation.scope is not None:
+        # Without a key this machine's own users are let in where the server is not told otherwise.
+        described["security"] = [{"bearer": [operation.scope.value]}, {"header": [operation.scope.value]}, {}]
     if operation.description:
         described["description"] = operation.description
     if operation.body is not None:
@@ -156,7 +165,7 @@ def _any_of(shapes: list[Json]) -> Json:
 
 
 def _problems(operation: Operation) -> Json:
-    statuses = sorted({*operation.problems, *_ALWAYS})
+    statuses = sorted({*operation.problems, *_ALWAYS, *(_GUARDED if operation.scope is not None else ())})
     content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(name="Problem")}}}
     return {str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 

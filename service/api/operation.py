@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.access.keys import Scope
+
 JSON = "application/json"
 
 BODY_PROBLEMS = (400, 413, 415, 422)
@@ -24,7 +26,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path. ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters."""
+    """One method of one path. ``path`` and ``headers`` map a parameter to its type; ``query`` is a struct of parameters.
+
+    ``scope`` is what a key needs, ``None`` where nobody needs one; ``is_change`` says that the log of changes has it.
+    """
 
     id: str
     tag: str
@@ -37,6 +42,8 @@ class Operation:
     headers: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[int, ...] = ()
     example: object = None
+    scope: Scope | None = Scope.READ
+    is_change: bool = False
 
     def __deepcopy__(self, _memo: dict[int, object]) -> "Operation":
         """Return itself: it is frozen, and the framework copies handlers with all they carry."""

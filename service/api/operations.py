@@ -21,6 +21,7 @@ _HEALTHY = HealthAnswer()
     sync_to_thread=False,
     operation=Operation(
         id="health",
+        scope=None,
         tag=TAG,
         summary="Say that the process answers.",
         replies={200: Reply(description="It does.", bodies=(HealthAnswer,))},
@@ -36,6 +37,7 @@ def health() -> ASGIApp:
     sync_to_thread=True,
     operation=Operation(
         id="ready",
+        scope=None,
         tag=TAG,
         summary="Say whether everything that this process needs is there.",
         replies={
@@ -71,6 +73,7 @@ def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
     sync_to_thread=False,
     operation=Operation(
         id="version",
+        scope=None,
         tag=TAG,
         summary="Say what runs here.",
         replies={200: Reply(description="Name and versions.", bodies=(VersionAnswer,))},

@@ -1,11 +1,12 @@
 """What the handlers work with, made once by the composition root."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Request
 
+from service.api.guard import Guard, open_guard
 from service.api.metrics import Metrics
 from service.estimator.estimate import PlanCache
 from service.jobs.bell import Ring
@@ -13,6 +14,7 @@ from service.settings import Settings
 from service.usecases.access import Sessions
 from service.usecases.corrections import CorrectionBook
 from service.usecases.health import Readiness
+from service.usecases.keys import AuditEvent
 from service.usecases.specs import SpecBook
 
 
@@ -29,6 +31,9 @@ class Parts:
     plans: PlanCache
     metrics: Metrics
     readiness: Callable[[], Readiness]
+    guard: Guard = field(default_factory=open_guard)
+    refresh_keys: Callable[[], None] = lambda: None
+    write_down: Callable[[AuditEvent], None] = lambda _event: None
 
 
 def parts_of(request: Request[Any, Any, Any]) -> Parts:

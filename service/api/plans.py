@@ -8,6 +8,7 @@ from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
+from service.access.keys import Scope
 from service.api.decoding import read_body
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
@@ -38,6 +39,7 @@ EXAMPLE = {
     sync_to_thread=True,
     operation=Operation(
         id="plan",
+        scope=Scope.PLAN,
         tag="plans",
         summary="Say how many GPUs of which kind, in which layout.",
         description="What the request says is kept to the letter, what it leaves open is searched: the number of GPUs, all "

@@ -58,8 +58,20 @@ def request_id_of(request: AnyRequest) -> str:
 def on_refusal(request: AnyRequest, error: ServiceError | EstimatorError) -> Response[bytes]:
     """Answer an expected refusal: of ours, or of the estimator, which is always about what the body says."""
     document = refusal_of(error, instance=request.scope["path"])
-    headers = {"retry-after": "1"} if document["status"] == 503 else {}  # noqa: PLR2004  # Service Unavailable
-    return _answer(document, headers=headers)
+    return _answer(document, headers=_headers(document))
+
+
+def _headers(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a client's library looks for in the headers of some statuses (RFC 9110, sec. 10.2.3 and 11.6.1)."""
+    match document["status"]:
+        case 401:
+            return {"www-authenticate": 'Bearer realm="headroom"'}
+        case 429:
+            return {"retry-after": str(document["retry_after_s"])}
+        case 503:
+            return {"retry-after": "1"}
+        case _:
+            return {}
 
 
 def on_not_found(request: AnyRequest, _error: NotFoundException) -> Response[bytes]:

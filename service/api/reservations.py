@@ -10,6 +10,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 from msgspec import UnsetType
 
+from service.access.keys import Scope
 from service.api.decoding import read_body, read_query
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
@@ -45,6 +46,8 @@ AnyRequest = Request[Any, Any, Any]
     status_code=200,
     operation=Operation(
         id="createReservation",
+        scope=Scope.PLAN,
+        is_change=True,
         tag=TAG,
         summary="Reserve GPUs of a cluster for a time, all of them or none.",
         description="Of askers at once each is promised what nobody else was. 409 says what is free of what was asked. Until "
@@ -117,6 +120,8 @@ def read(request: AnyRequest) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="releaseReservation",
+        scope=Scope.PLAN,
+        is_change=True,
         tag=TAG,
         summary="Release a reservation: its GPUs are free at once.",
         path=ONE,

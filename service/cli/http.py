@@ -33,7 +33,7 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
     _check_url(url)
     timeout = httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     try:
-        with httpx.Client(base_url=url, timeout=timeout, headers={"accept": "application/json"}) as client:
+        with httpx.Client(base_url=url, timeout=timeout, headers=_headers()) as client:
             yield client
     except httpx.ConnectError:
         message = f"no server answers at {url}; start one with `headroom up`, or name another with --server"
@@ -44,6 +44,11 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
     except httpx.HTTPError as error:
         message = f"the connection to {url} broke: {error}"
         raise ServiceError(message) from None
+
+
+def _headers() -> dict[str, str]:
+    key = os.environ.get("HEADROOM_API_KEY")
+    return {"accept": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
 
 
 def _check_url(url: str) -> None:

@@ -1,9 +1,9 @@
-"""Take the port before anything else starts, and refuse an address that strangers can reach."""
+"""Take the port before anything else starts, and know who may be let in on it."""
 
 import errno
-import ipaddress
 import socket
 
+from service.access.hosts import reachable_addresses
 from service.errors import StartupError
 from service.settings import MAX_PORT
 
@@ -12,7 +12,6 @@ BACKLOG = 2048
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; the caller closes it."""
-    _check_loopback(host)
     if port > MAX_PORT:
         message = f"port {port} does not exist; ports end at {MAX_PORT}"
         raise StartupError(message)
@@ -38,17 +37,13 @@ def inherited(descriptor: int) -> socket.socket:
     return socket.socket(fileno=descriptor)
 
 
-def _check_loopback(host: str) -> None:
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except socket.gaierror:
-        message = f"{host!r} is no address of this machine; the usual one is 127.0.0.1"
-        raise StartupError(message) from None
-    addresses = {str(entry[4][0]) for entry in found}
-    open_ones = sorted(address for address in addresses if not ipaddress.ip_address(address.partition("%")[0]).is_loopback)
-    if open_ones:
+def access_on(host: str, *, asked: str | None) -> str:
+    """Return who is let in on an address; ``local`` is refused where other machines can reach it."""
+    reachable = reachable_addresses(host)
+    if asked == "local" and reachable:
         message = (
-            f"{host} is reachable from the network ({', '.join(open_ones)}), and this version has no keys: anybody there could "
-            "use it; listen on 127.0.0.1 and let a proxy that authenticates stand before it"
+            f"{host} is reachable from the network ({', '.join(reachable)}), so nobody is let in there without a key: say "
+            "--access keys, or --access open if anybody there may do anything"
         )
         raise StartupError(message)
+    return asked or ("keys" if reachable else "local")

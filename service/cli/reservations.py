@@ -9,14 +9,13 @@ from httpx import Client
 
 from service.cli.files import read_object
 from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all
+from service.cli.lifetimes import LIFE_HELP, seconds_of
 from service.cli.parser import one_of, shown
 from service.cli.printing import print_json
 from service.cli.tables import console, table, titled
 from service.errors import InvalidRequestError
 
 ACTIONS = ("list", "show", "add", "delete")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LIFE = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _GPUS = re.compile(r"(?P<pool>[^/=:]+)(/(?P<node>[^/=:]+))?(:(?P<mig_profile>[^/=:]+))?=(?P<num_gpus>[1-9][0-9]{0,8})")
 
 
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="GPUs of a node, or of any nodes of a pool; with a MIG profile slices; may be given several times",
     )
     parser.add_argument("--file", type=Path, metavar="FILE", help='a JSON object with "gpus" or a plan\'s "placement", for add')
-    parser.add_argument("--for", dest="life", type=_life, metavar="TIME", help="how long: 90s, 30m, 8h, 2d")
+    parser.add_argument("--for", dest="life", type=seconds_of, metavar="TIME", help=f"how long: {LIFE_HELP}")
     parser.add_argument("--json", action="store_true", help="print the server's JSON")
     add_server(parser)
 
@@ -96,14 +95,6 @@ def _gpus(text: str) -> Document:
         raise argparse.ArgumentTypeError(message)
     named = {name: value for name, value in found.groupdict().items() if value is not None}
     return named | {"num_gpus": int(named["num_gpus"])}
-
-
-def _life(text: str) -> int:
-    found = _LIFE.fullmatch(text)
-    if found is None:
-        message = f"{text!r} is no time; say 90s, 30m, 8h or 2d"
-        raise argparse.ArgumentTypeError(message)
-    return int(found[1]) * _SECONDS[found[2]]
 
 
 def _show_list(items: list[Document]) -> None:

@@ -12,10 +12,13 @@ from litestar.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from service.app import create_app
-from service.cli.listen import inherited, listen
-from service.cli.parser import ERROR, whole_number
+from service.cli.listen import access_on, inherited, listen
+from service.cli.parser import ERROR, one_of, shown, whole_number
+from service.db.session import make_engine, make_sessions
+from service.errors import StartupError, UnavailableError
 from service.logs import configure
-from service.settings import Settings
+from service.settings import ACCESS_WORDS, Settings
+from service.usecases.keys import is_any_usable
 
 # Event streams never end by themselves; their clients reconnect and go on where they were.
 _PATIENCE_S = 2
@@ -27,14 +30,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=whole_number, help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)"
     )
+    add_access(parser)
     parser.add_argument("--workers", type=whole_number, default=1, help="processes; one per core is right (default 1)")
     parser.add_argument("--fd", type=whole_number, help=argparse.SUPPRESS)
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """Take who is let in."""
+    parser.add_argument(
+        "--access",
+        type=one_of(ACCESS_WORDS),
+        metavar=shown(ACCESS_WORDS),
+        help="who is let in: this machine without a key, holders of keys, everybody (default HEADROOM_ACCESS, or local on a "
+        "loopback address and keys on every other)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     settings = Settings.from_env(os.environ)
-    settings.require_database_url()
+    access = settings.access if options.fd is not None else None
+    access = access or access_on(options.host or settings.host, asked=options.access or settings.access)
+    _check_somebody_is_let_in(access, settings.require_database_url())
+    # Each of uvicorn's processes reads its settings for itself.
+    os.environ["HEADROOM_ACCESS"] = access
     with _listener(options, settings) as listener:
         config = _config(options.workers)
         if options.workers > 1:
@@ -46,6 +65,25 @@ def run(options: argparse.Namespace) -> int:
         server = uvicorn.Server(config)
         server.run(sockets=[listener])
         return 0 if server.started else ERROR
+
+
+def _check_somebody_is_let_in(access: str, database_url: str) -> None:
+    """Refuse to serve holders of keys while there is no key; a database that is away lets nobody in by itself."""
+    if access != "keys":
+        return
+    engine = make_engine(database_url, application_name="headroom-start")
+    try:
+        if is_any_usable(make_sessions(engine)):
+            return
+    except UnavailableError:
+        return
+    finally:
+        engine.dispose()
+    message = (
+        "only holders of keys are let in here, and there is no key: make one with `headroom keys create NAME --scopes admin` "
+        "(with DATABASE_URL set, or through a server on 127.0.0.1), or say --access open if anybody may do anything"
+    )
+    raise StartupError(message)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:

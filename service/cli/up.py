@@ -12,8 +12,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from service.cli.listen import listen, url_of
+from service.cli.listen import access_on, listen, url_of
 from service.cli.parser import whole_number
+from service.cli.serve import add_access
 from service.cli.worker import missing_packages
 from service.embedded.children import Child, run_to_end
 from service.embedded.datadir import DataDir, own_data_dir
@@ -31,10 +32,11 @@ _HTTP_OK = 200
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take the address, the data directory and the number of workers."""
-    parser.add_argument("--host", help="loopback address to listen on (default HEADROOM_HOST or 127.0.0.1)")
+    parser.add_argument("--host", help="address to listen on (default HEADROOM_HOST or 127.0.0.1)")
     parser.add_argument(
         "--port", type=whole_number, help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)"
     )
+    add_access(parser)
     parser.add_argument("--data-dir", type=Path, help="where everything is kept (default HEADROOM_DATA_DIR or the user's data)")
     parser.add_argument(
         "--workers", type=whole_number, default=1, help="workers that measure on the CPU (default 1; 0 for none)"
@@ -50,17 +52,18 @@ def run(options: argparse.Namespace) -> int:
     configure(level=settings.log_level, log_format=settings.log_format)
     log = logger("up")
     host, port = options.host or settings.host, settings.port if options.port is None else options.port
+    access = access_on(host, asked=options.access or settings.access)
     with listen(host, port) as listener, signals_held(), own_data_dir(options.data_dir or settings.data_dir, log) as data:
         try:
-            _run(listener, data, workers_to_start(options.workers, missing_packages(), log), log)
+            _run(listener, data, workers_to_start(options.workers, missing_packages(), log), log, access=access)
         except StopRequested:
             log.debug("up.stopped_while_starting")
     return 0
 
 
-def _run(listener: socket.socket, data: DataDir, num_workers: int, log: Log) -> None:
+def _run(listener: socket.socket, data: DataDir, num_workers: int, log: Log, *, access: str) -> None:
     with _servers(data, log) as (servers, urls):
-        environment = {**os.environ, **urls, "HEADROOM_DATA_DIR": str(data.root)}
+        environment = {**os.environ, **urls, "HEADROOM_DATA_DIR": str(data.root), "HEADROOM_ACCESS": access}
         if "REDIS_URL" not in urls:
             environment.pop("REDIS_URL", None)
         run_to_end(_ours(data, "migrate", environment), log)

@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, Computed, ForeignKey, Index, Integer, SmallInteger, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from service.db.access_tables import ApiKeyRow
 from service.db.base import Base, Json, one_of
 from service.db.cluster_tables import ReservationRow
 from service.db.learning_tables import QUANTITIES, ResidualRow
@@ -17,8 +18,9 @@ EVENT_KINDS = ("status", "progress", "sample")
 SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
-SCHEMA = ResidualRow.metadata
-"""Every table, those of clusters too; importing this module is what declares them."""
+SCHEMA = Base.metadata
+ELSEWHERE = (ApiKeyRow, ReservationRow, ResidualRow)
+"""Tables of other modules; importing these is what declares them."""
 
 
 class ModelRow(Base):

@@ -56,8 +56,13 @@ _ROOMS = (
         without=_OUTSIDE | _DEEP | {"httpx", "rich", "service.db", "service.jobs", "service.usecases", "service.api", "worker"},
     ),
     Room(
+        name="access",
+        modules=("service.access",),
+        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.estimator", "service.settings"},
+    ),
+    Room(
         name="job contract",
-        modules=("service.jobs.contract", "service.jobs.states"),
+        modules=("service.jobs.contract", "service.jobs.ranks", "service.jobs.states"),
         without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "worker"},
     ),
     Room(

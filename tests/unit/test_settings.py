@@ -36,6 +36,7 @@ def test_every_variable_is_read() -> None:
         "DATABASE_URL": "postgresql://ada:secret@db/headroom",
         "REDIS_URL": "rediss://cache:6380/2",
         "HEADROOM_HOST": "0.0.0.0",  # noqa: S104 - only read
+        "HEADROOM_ACCESS": "KEYS",
         "HEADROOM_PORT": "8080",
         "HEADROOM_DATA_DIR": "/srv/headroom",
         "HEADROOM_LOG_LEVEL": "DEBUG",
@@ -60,6 +61,7 @@ def test_every_variable_is_read() -> None:
         database_url="postgresql+psycopg://ada:secret@db/headroom",
         redis_url="rediss://cache:6380/2",
         host="0.0.0.0",  # noqa: S104 - only read
+        access="keys",
         port=8080,
         data_dir=Path("/srv/headroom"),
         log_level="debug",

@@ -64,7 +64,6 @@ def _tell_us(number: signal.Signals) -> None:
     signal.pthread_kill(ident, number)
 
 
-
 def test_a_child_has_no_way_to_its_owners_terminal(tmp_path: Path) -> None:
     """It leads a session of its own, keeps its files private and blocks no signal."""
     mask = "signal.pthread_sigmask(signal.SIG_BLOCK, ())"

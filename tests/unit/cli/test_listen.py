@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from service.cli.listen import listen, url_of
+from service.cli.listen import access_on, listen, url_of
 from service.errors import StartupError
 
 
@@ -27,17 +27,25 @@ def test_a_port_that_cannot_exist_is_refused() -> None:
         listen("127.0.0.1", 70_000)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - it is refused
-def test_strangers_cannot_reach_a_service_without_keys(host: str) -> None:
-    """Every address but loopback is refused, and the message says why and what to do."""
-    with pytest.raises(StartupError, match=r"no keys.*127\.0\.0\.1"):
-        listen(host, 0)
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104 - nothing listens there
+def test_strangers_are_let_in_with_keys_only(host: str) -> None:
+    """Every address but loopback wants keys, unless somebody says in words that it is open."""
+    assert access_on(host, asked=None) == access_on(host, asked="keys") == "keys"
+    assert access_on(host, asked="open") == "open"
+    with pytest.raises(StartupError, match=r"reachable from the network.*--access keys"):
+        access_on(host, asked="local")
+
+
+def test_this_machine_needs_no_key() -> None:
+    """On loopback nobody needs a key, unless it is asked for."""
+    assert access_on("127.0.0.1", asked=None) == access_on("localhost", asked=None) == "local"
+    assert access_on("::1", asked="keys") == "keys"
 
 
 def test_an_address_that_is_none_is_refused() -> None:
     """A host name that does not resolve is refused with the usual one."""
     with pytest.raises(StartupError, match="no address of this machine"):
-        listen("no-such-host.invalid", 0)
+        access_on("no-such-host.invalid", asked=None)
 
 
 def test_localhost_is_loopback() -> None:

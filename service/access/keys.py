@@ -1,0 +1,82 @@
+"""API keys: 256 random bits behind a prefix that may be shown; what is kept of them is the SHA-256.
+
+A slow hash protects guessable passwords; nobody guesses 256 bits, and a fast one lets every request be checked.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+
+SECRET_BYTES = 32
+_PREFIX_BYTES = 6
+_TOKEN = re.compile(r"hr_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_NOBODYS_DIGEST = bytes(32)
+
+
+class Scope(StrEnum):
+    """What a key may do: look, plan and reserve, measure, change everything."""
+
+    READ = "read"
+    PLAN = "plan"
+    MEASURE = "measure"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who asks. ``key_id`` is ``None`` for whoever was let in without a key; ``rate`` and ``quota`` are limits in words."""
+
+    name: str
+    scopes: frozenset[Scope]
+    key_id: str | None = None
+    rate: str | None = None
+    quota: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether this scope is among what was granted."""
+        return scope in self.scopes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A key as it is shown once; ``prefix`` finds it again and ``digest`` is all that is kept of the rest."""
+
+    text: str
+    prefix: str
+    digest: bytes
+
+
+def new_token() -> Token:
+    """Make a key of 256 random bits."""
+    prefix = secrets.token_hex(_PREFIX_BYTES)
+    text = f"hr_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    return Token(text=text, prefix=prefix, digest=digest_of(text))
+
+
+def prefix_of(text: str) -> str | None:
+    """Return the part that finds a key; ``None`` for what cannot be one."""
+    found = _TOKEN.fullmatch(text)
+    return None if found is None else found[1]
+
+
+def digest_of(text: str) -> bytes:
+    """Return what is stored of a key."""
+    return sha256(text.encode()).digest()
+
+
+def matches(text: str, digest: bytes | None) -> bool:
+    """Tell whether a key is the one of this digest, in a time that says nothing about how far off it is."""
+    is_same = hmac.compare_digest(digest_of(text), _NOBODYS_DIGEST if digest is None else digest)
+    return is_same and digest is not None
+
+
+def granted(scopes: Iterable[Scope]) -> frozenset[Scope]:
+    """Return everything that these scopes allow: whoever may plan or measure may look, and an admin may do all."""
+    asked = frozenset(scopes)
+    if Scope.ADMIN in asked:
+        return frozenset(Scope)
+    return asked | {Scope.READ} if asked else asked

@@ -1,0 +1,127 @@
+"""Who is let in to what: checked after routing and before a body is read."""
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from litestar.types import HTTPScope
+
+from service.access.keys import Principal, Scope
+from service.api.operation import Operation
+from service.errors import ForbiddenError, UnauthorizedError
+from service.usecases.keys import missing_key
+
+Find = Callable[[str], Principal]
+Throttle = Callable[[Principal, Operation], Awaitable[None]]
+
+EVERYTHING = frozenset(Scope)
+LOCAL_USER = Principal(name="local", scopes=EVERYTHING)
+ANYBODY = Principal(name="anybody", scopes=EVERYTHING)
+_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+_STATE = "principal"
+
+
+class Access(StrEnum):
+    """Whom a process lets in: this machine's users without a key and others with one, holders of keys only, or everybody."""
+
+    LOCAL = "local"
+    KEYS = "keys"
+    OPEN = "open"
+
+
+async def unlimited(_principal: Principal, _operation: Operation) -> None:
+    """Let everybody ask as often as he likes."""
+
+
+class Guard:
+    """Knows whom to let in; ``find`` knows the keys and ``throttle`` their limits."""
+
+    def __init__(self, access: Access, *, find: Find, throttle: Throttle = unlimited) -> None:
+        """Prepare; nothing is asked yet."""
+        self._access = access
+        self._find = find
+        self._throttle = throttle
+
+    async def admit(self, scope: HTTPScope, operation: Operation) -> None:
+        """Note who asks; raise if he may not, or not so often."""
+        if operation.scope is None:
+            return
+        principal = self._identify(scope)
+        scope["state"][_STATE] = principal
+        if not principal.may(operation.scope):
+            message = f"this needs the scope {operation.scope.value!r}, and the key has {_listed(principal.scopes)}"
+            raise ForbiddenError(message)
+        if principal.rate is not None or principal.quota is not None:
+            await self._throttle(principal, operation)
+
+    def _identify(self, scope: HTTPScope) -> Principal:
+        text = key_in(scope)
+        if self._access is Access.OPEN:
+            return ANYBODY
+        if text is not None:
+            return self._find(text)
+        if self._access is Access.LOCAL:
+            if (reason := _why_not_local(scope)) is None:
+                return LOCAL_USER
+            message = f"without a key this server answers its own machine only, and this request {reason}; send a key"
+            raise UnauthorizedError(message)
+        raise missing_key()
+
+
+def open_guard() -> Guard:
+    """Return a guard that lets everybody in."""
+    return Guard(Access.OPEN, find=lambda _text: ANYBODY)
+
+
+def principal_in(scope: HTTPScope) -> Principal | None:
+    """Return who asked, once that is known."""
+    found = scope.get("state", {}).get(_STATE)
+    return found if isinstance(found, Principal) else None
+
+
+def key_in(scope: HTTPScope) -> str | None:
+    """Return the key that a request carries: ``Authorization: Bearer …``, else ``X-API-Key``."""
+    other = None
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            kind, _, text = value.decode("latin-1").partition(" ")
+            return text.strip() if kind.lower() == "bearer" else value.decode("latin-1")
+        if name == b"x-api-key":
+            other = value.decode("latin-1")
+    return other
+
+
+def _why_not_local(scope: HTTPScope) -> str | None:
+    """Say what shows that a request did not come from a program of this machine itself, if anything does."""
+    client = scope.get("client")
+    if client is not None and not _is_loopback(client[0]):
+        return f"came from {client[0]}"
+    for name, value in scope["headers"]:
+        if name in _FORWARDED:
+            return "came through a proxy"
+        # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at it.
+        if name == b"host" and not _names_this_machine(value.decode("latin-1")):
+            return f"was meant for {value.decode('latin-1')!r}"
+        if name == b"sec-fetch-site" and value == b"cross-site":
+            return "was sent by another site's page"
+    return None
+
+
+def _names_this_machine(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _listed(scopes: frozenset[Scope]) -> str:
+    return ", ".join(repr(scope.value) for scope in Scope if scope in scopes) or "none"

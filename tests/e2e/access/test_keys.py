@@ -1,0 +1,158 @@
+"""Keys over HTTP: every route without, with a wrong, with an expired, with a lesser and with a right key."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.access.keys import Scope, new_token
+from service.usecases import keys
+from service.usecases.keys import NewKey
+from tests.e2e.access.conftest import ask, make_key, serving, until_known
+from tests.waiting import eventually
+
+OPEN_TO_ALL = {"/healthz", "/readyz", "/version"}
+Operation = tuple[str, str, str | None]
+
+
+def operations(address: str) -> list[Operation]:
+    """Return method, path and needed scope of everything that the document of this server lists."""
+    document = ask(address, "GET", "/docs/openapi.json").json()
+    return [
+        (
+            method.upper(),
+            path.format(name="a", id="a"),
+            operation["security"][0]["bearer"][0] if "security" in operation else None,
+        )
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    ]
+
+
+def test_every_route_wants_a_valid_key(address: str, sessions: sessionmaker[Session]) -> None:
+    """Without a key, with one that nobody made, with one that is over or revoked: 401 in the same words everywhere."""
+    over = keys.create(
+        sessions, NewKey(name="old", scopes=frozenset(Scope), created_by="a test", expires_in=timedelta(milliseconds=1))
+    )[1]
+    stored, revoked = keys.create(sessions, NewKey(name="gone", scopes=frozenset(Scope), created_by="a test"))
+    keys.revoke(sessions, stored.id)
+    good = make_key(sessions, Scope.ADMIN)
+    until_known(address, good)
+
+    for method, path, scope in operations(address):
+        answers = [ask(address, method, path, key) for key in (None, new_token().text, over, revoked, "nonsense")]
+        if scope is None:
+            assert path in OPEN_TO_ALL
+            assert {answer.status_code for answer in answers} == {200}
+            continue
+        assert {answer.status_code for answer in answers} == {401}, (method, path)
+        assert len({answer.content for answer in answers}) == 1, (method, path)
+        assert {answer.headers["www-authenticate"] for answer in answers} == {'Bearer realm="headroom"'}
+
+
+def test_every_route_lets_the_right_key_in_and_no_lesser_one(address: str, sessions: sessionmaker[Session]) -> None:
+    """A scope opens what needs it; another scope is told which one is missing."""
+    made = {scope: make_key(sessions, scope) for scope in Scope}
+    until_known(address, made[Scope.READ])
+
+    for method, path, scope in operations(address):
+        if scope is None:
+            continue
+        assert ask(address, method, path, made[Scope.ADMIN]).status_code not in {401, 403}, (method, path)
+        assert ask(address, method, path, made[Scope(scope)]).status_code not in {401, 403}, (method, path)
+        if scope != Scope.READ:
+            answer = ask(address, method, path, made[Scope.READ])
+            assert (answer.status_code, answer.json()["type"]) == (403, "forbidden"), (method, path)
+            assert scope in answer.json()["detail"]
+
+
+def test_a_key_is_made_shown_once_used_and_revoked(address: str, sessions: sessionmaker[Session]) -> None:
+    """The whole life of a key over HTTP: what is listed never holds its secret, and its end is at once."""
+    admin = make_key(sessions, Scope.ADMIN)
+    until_known(address, admin)
+    made = ask(address, "POST", "/v1/keys", admin, json={"name": "slurm", "scopes": ["plan"], "expires_in_s": 3600})
+    key, key_id = made.json()["key"], made.json()["id"]
+
+    assert made.status_code == 201
+    assert made.headers["cache-control"] == "no-store"
+    assert ask(address, "GET", "/v1/models?limit=1", key).status_code == 200
+    assert ask(address, "GET", "/v1/keys", key).status_code == 403
+    listed = ask(address, "GET", "/v1/keys", admin)
+    assert key.rpartition("_")[2] not in listed.text
+    assert {item["name"]: item["state"] for item in listed.json()["items"]} == {"slurm": "active", "admin key": "active"}
+    assert ask(address, "DELETE", f"/v1/keys/{key_id}", admin).json()["state"] == "revoked"
+    assert ask(address, "GET", "/v1/models?limit=1", key).status_code == 401
+    assert ask(address, "DELETE", "/v1/keys/00000000-0000-0000-0000-000000000000", admin).status_code == 404
+
+
+def test_another_process_hears_of_a_revocation(address: str, sessions: sessionmaker[Session]) -> None:
+    """A key that was revoked elsewhere is shut out by every server."""
+    key = make_key(sessions, Scope.READ)
+    until_known(address, key)
+    (stored,) = keys.read_live(sessions).values()
+    keys.revoke(sessions, stored[0].id)
+
+    eventually(lambda: ask(address, "GET", "/v1/gpus?limit=1", key).status_code == 401)
+
+
+def test_the_use_of_a_key_is_written_down(address: str, sessions: sessionmaker[Session]) -> None:
+    """Somebody who wants to know which keys are still needed can see it."""
+    key = make_key(sessions, Scope.READ)
+    until_known(address, key)
+
+    eventually(lambda: next(iter(keys.read_live(sessions).values()))[0].last_used_at is not None)
+
+
+def test_changes_are_written_down(address: str, sessions: sessionmaker[Session]) -> None:
+    """Who changed what, refused or not, is kept in order; questions are not."""
+    admin, reader = make_key(sessions, Scope.ADMIN), make_key(sessions, Scope.READ)
+    until_known(address, reader)
+    until_known(address, admin)
+    ask(address, "GET", "/v1/clusters", admin)
+    ask(address, "DELETE", "/v1/clusters/none", reader)
+    ask(address, "DELETE", "/v1/clusters/none", admin)
+    eventually(lambda: len(ask(address, "GET", "/v1/audit", admin).json()["items"]) == 2)
+    items = ask(address, "GET", "/v1/audit", admin).json()["items"]
+
+    assert [(item["principal"], item["operation"], item["status"]) for item in items] == [
+        ("admin key", "deleteCluster", 404),
+        ("read key", "deleteCluster", 403),
+    ]
+    assert all(item["path"] == "/v1/clusters/none" and item["peer"] == "127.0.0.1" for item in items)
+
+
+def test_a_rate_is_kept_over_all_processes(
+    address: str, sessions: sessionmaker[Session], database_url: str, redis_server: str
+) -> None:
+    """Past its limit a key is told when to come again, whichever server it asks; others are not held up."""
+    limited, free = make_key(sessions, Scope.READ, rate="3/hour"), make_key(sessions, Scope.READ)
+    environment = {"DATABASE_URL": database_url, "REDIS_URL": redis_server, "HEADROOM_ACCESS": "keys"}
+    with serving(environment) as other:
+        until_known(address, free)
+        until_known(other, free)
+        statuses = [ask(at, "GET", "/v1/gpus?limit=1", limited).status_code for at in (address, other, address, other)]
+        answer = ask(address, "GET", "/v1/gpus?limit=1", limited)
+
+        assert statuses == [200, 200, 200, 429]
+        assert answer.json()["type"] == "too-many-requests"
+        assert 0 < int(answer.headers["retry-after"]) <= 3600
+        assert ask(other, "GET", "/v1/gpus?limit=1", free).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({"x-forwarded-for": "203.0.113.9"}, "through a proxy"),
+        ({"host": "rebound.example"}, "rebound.example"),
+        ({"sec-fetch-site": "cross-site"}, "another site's page"),
+    ],
+)
+def test_a_local_server_needs_no_key_of_local_programs_only(database_url: str, headers: dict[str, str], reason: str) -> None:
+    """On loopback nobody needs a key, and what comes through a proxy, by a rebound name or from a web page is not local."""
+    with serving({"DATABASE_URL": database_url}) as address:
+        assert ask(address, "GET", "/v1/gpus?limit=1").status_code == 200
+        answer = httpx.get(f"{address}/v1/gpus", headers=headers)
+
+        assert answer.status_code == 401
+        assert reason in answer.json()["detail"]
