@@ -7,6 +7,7 @@ from uuid import UUID
 from litestar import Request, Router, get, post
 from litestar.types import ASGIApp
 
+from service.access.keys import Scope
 from service.api.decoding import read_query
 from service.api.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
@@ -80,6 +81,8 @@ def pools(request: AnyRequest) -> ASGIApp:
     status_code=200,
     operation=Operation(
         id="remeasureCalibration",
+        scope=Scope.MEASURE,
+        is_change=True,
         tag=TAG,
         summary="Ask again for every size that a calibration rests on.",
         description="A release, a driver or a GPU that changed makes other keys: this measures under them what was known.",

@@ -10,6 +10,7 @@ from litestar.params import RawBody
 from litestar.types import ASGIApp
 from msgspec import UnsetType, structs
 
+from service.access.keys import Scope
 from service.api.decoding import read_body
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
@@ -80,6 +81,8 @@ ANSWER_EXAMPLE = {
     request_max_body_size=MAX_IMPORT_BYTES,
     operation=Operation(
         id="importMeasurements",
+        scope=Scope.MEASURE,
+        is_change=True,
         tag="measurements",
         summary="Store what was measured without a probe.",
         description="Reads Slurm's accounting (`sacct -P`, `sacct --json`), Prometheus and the DCGM exporter, PyTorch's memory "

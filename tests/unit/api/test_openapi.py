@@ -186,3 +186,11 @@ def test_unknown_resources_are_not_found(client: TestClient[Any]) -> None:
         answer = client.post(path, json={})
 
         assert (answer.status_code, answer.json()["type"]) == (404, "not-found")
+
+
+def test_changes_need_more_than_a_readers_key(document: Json) -> None:
+    """Every operation that is no question asks for a scope which a dashboard's key does not have."""
+    questions = {"/v1/fit", "/v1/ceilings"}
+    for path, method, operation in operations(document):
+        if method != "get" and path not in questions:
+            assert operation["security"][0]["bearer"] != ["read"], (method, path)
