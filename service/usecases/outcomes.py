@@ -21,7 +21,7 @@ def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult, *, unwrit
         row = _result_row(attempt, result, prediction)
         session.add(row)
         session.flush()
-        row.calibration_id = learn(session, attempt.job_id, key=attempt.key, request=attempt.request)
+        row.calibration_id = learn(session, attempt.job_id, key=attempt.key)
 
     return settle(sessions, attempt, status=Status.SUCCEEDED, write=write, unwritten=unwritten)
 
