@@ -43,6 +43,7 @@ from service.usecases import calibrations as stored_calibrations
 from service.usecases import keys as stored_keys
 from service.usecases import models as stored_models
 from service.usecases.access import Sessions
+from service.usecases.accuracy import learnt
 from service.usecases.corrections import CorrectionBook
 from service.usecases.environments import running_environments
 from service.usecases.health import check
@@ -131,6 +132,7 @@ def _take_census(sessions: Sessions, settings: Settings) -> Census | None:
         return Census(
             jobs={status.value: count for status, count in count_by_status(sessions).items()},
             workers=Counter(worker.state.value for worker in list_workers(sessions, gone_after_s=settings.lease_s)),
+            learnt=learnt(sessions),
         )
     except ServiceError:
         return None

@@ -1,12 +1,15 @@
 """What /metrics shows: requests, fits, doorbell failures of this process, and the jobs and workers of the whole service."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
+
+from service.api.learning_metrics import learning_metrics
+from service.usecases.accuracy import Learnt
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -18,6 +21,7 @@ class Census:
 
     jobs: Mapping[str, int]
     workers: Mapping[str, int]
+    learnt: Learnt = field(default_factory=Learnt)
 
 
 class Metrics:
@@ -77,6 +81,7 @@ class _AtScrape(Collector):
             return
         yield _by_state("headroom_jobs", "Measurements by state.", census.jobs)
         yield _by_state("headroom_workers", "Workers by state.", census.workers)
+        yield from learning_metrics(census.learnt)
 
 
 def _by_state(name: str, text: str, counts: Mapping[str, int]) -> Metric:

@@ -15,6 +15,7 @@ from service.db.pages import Page, PageRequest, page_of_named
 from service.db.values import (
     AccuracyFilter,
     ClassAccuracy,
+    ErrorCount,
     ErrorSummary,
     ModelContent,
     StoredCalibration,
@@ -28,6 +29,7 @@ Sessions = sessionmaker[Session]
 __all__ = [
     "AccuracyFilter",
     "ClassAccuracy",
+    "ErrorCount",
     "ErrorSummary",
     "MeasurementFilter",
     "MeasurementLine",

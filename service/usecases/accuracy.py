@@ -1,9 +1,25 @@
 """How far answers were from what was measured here, before and after what was learnt."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from service.calibration.conformal import too_many_outside
 from service.db.queries import residuals as queries
+from service.db.queries.calibrations import count_keys
 from service.db.session import transaction
 from service.db.values import AccuracyFilter, ClassAccuracy, ErrorCount, Surprises
 from service.usecases.access import Sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learnt:
+    """What was learnt, in numbers: errors by class and bucket, promises kept and broken, and keys by quantity."""
+
+    errors: tuple[ErrorCount, ...] = ()
+    promises: tuple[Surprises, ...] = ()
+    num_drifting: int = 0
+    num_keys: Mapping[str, int] = field(default_factory=dict)
+
 
 ERROR_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Buckets of absolute relative errors, from what a block's rounding makes to what is no answer."""
@@ -15,13 +31,18 @@ def accuracy(sessions: Sessions, wanted: AccuracyFilter) -> tuple[ClassAccuracy,
         return queries.accuracy(session, wanted)
 
 
-def error_counts(sessions: Sessions) -> tuple[ErrorCount, ...]:
-    """Return how many answers lie in each bucket of ``ERROR_BOUNDS``."""
-    with transaction(sessions) as session:
-        return queries.histogram(session, ERROR_BOUNDS)
-
-
 def surprises(sessions: Sessions) -> tuple[Surprises, ...]:
     """Return how often the newest measurements of each kind lay outside of what was promised."""
     with transaction(sessions) as session:
         return queries.surprises(session)
+
+
+def learnt(sessions: Sessions) -> Learnt:
+    """Return everything that was learnt, counted."""
+    with transaction(sessions) as session:
+        return Learnt(
+            errors=queries.histogram(session, ERROR_BOUNDS),
+            promises=queries.promises(session),
+            num_drifting=sum(too_many_outside(one.outside, one.measured) for one in queries.surprises(session)),
+            num_keys=count_keys(session),
+        )

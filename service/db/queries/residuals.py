@@ -102,6 +102,20 @@ def surprises(
     )
 
 
+def promises(session: Session) -> tuple[Surprises, ...]:
+    """Return how many measurements were ever promised an interval, and how many lay outside, by kind and quantity."""
+    row = ResidualRow
+    query = (
+        select(row.kind, row.quantity, func.count(row.surprised), func.count().filter(row.surprised.is_(true())))
+        .group_by(row.kind, row.quantity)
+        .order_by(row.kind, row.quantity)
+    )
+    return tuple(
+        Surprises(kind=kind, quantity=quantity, environment="", measured=measured, outside=outside)
+        for kind, quantity, measured, outside in session.execute(query)
+    )
+
+
 def histories(session: Session, curves: Collection[str]) -> tuple[CurveHistory, ...]:
     """Return what was measured of each of some questions, environment by environment."""
     row = ResidualRow

@@ -18,7 +18,7 @@ from service.jobs.bell import no_bell
 from service.jobs.contract import ProbeDevice
 from service.settings import Settings
 from service.usecases import calibrations
-from service.usecases.accuracy import ERROR_BOUNDS, accuracy, error_counts, surprises
+from service.usecases.accuracy import ERROR_BOUNDS, accuracy, learnt, surprises
 from service.usecases.corrections import CorrectionBook
 from service.usecases.drift import drifts, remeasure
 from tests.integration.usecases.learning_builders import (
@@ -84,12 +84,15 @@ def test_errors_fall_into_buckets(sessions: Sessions) -> None:
     """A tenth off lies between a twentieth and a tenth before calibration."""
     teach(sessions, off_by=0.10, lengths=(64,))
 
-    (before, after) = error_counts(sessions)
+    found = learnt(sessions)
+    before, after = found.errors
 
     assert (before.when, before.count) == ("before", 1)
     assert before.total == pytest.approx(1 - 1 / 1.1, rel=1e-4)
     assert ERROR_BOUNDS[before.place - 1] == 0.05
     assert (after.when, after.count) == ("after", 1)
+    assert (found.num_keys, found.num_drifting) == ({"allocated": 1}, 0)
+    assert [(one.measured, one.outside) for one in found.promises] == [(0, 0)]
 
 
 def test_only_promises_can_be_broken(sessions: Sessions) -> None:
