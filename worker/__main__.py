@@ -1,4 +1,4 @@
-"""Composition root of a worker: ``python -m worker --device cpu``."""
+"""Composition root of workers: ``python -m worker --device cpu``, or one for each GPU: ``python -m worker --gpus all``."""
 
 import argparse
 import os
@@ -14,14 +14,19 @@ from service.jobs.bell import refuse_pickle
 from service.jobs.contract import ProbeDevice
 from service.settings import Settings
 from service.usecases.access import Sessions
-from service.usecases.measurable import AVAILABLE_DEVICES
-from worker.machine import describe
+from service.usecases.workers import WorkerInfo
+from worker.gpus import Post, Supervisor
+from worker.machine import NoGpuError, describe, has_gpu
+from worker.nvml.gpus import Gpu, list_gpus
+from worker.nvml.library import NvmlUnavailableError, opened
+from worker.nvml.visible import UnknownGpuError, chosen_gpus
 from worker.shift import Shift
 from worker.tasks import Workplace
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
 PROBE_PACKAGES = ("torch", "transformers", "peft")
 EXIT_CANNOT_START = 2
+AUTO = "auto"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,20 +36,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = Settings.from_env(os.environ)
         logs.configure(level=settings.log_level, log_format=settings.log_format)
         refuse_pickle()
-        make_shift(settings, ProbeDevice(options.device), probe_command=options.probe_command).work(burst=options.burst)
+        if options.gpus is not None:
+            return supervise(options, _gpus(options.gpus))
+        make_shift(settings, device_called(options.device), probe_command=options.probe_command).work(burst=options.burst)
     except StartupError as error:
         sys.stderr.write(f"{error.detail}\n")
         return EXIT_CANNOT_START
     return 0
 
 
+def device_called(word: str) -> ProbeDevice:
+    """Return the device that ``--device`` means: ``auto`` is a GPU where there is one, else this processor."""
+    if word != AUTO:
+        return ProbeDevice(word)
+    return ProbeDevice.CUDA if has_gpu() else ProbeDevice.CPU
+
+
+def supervise(options: argparse.Namespace, gpus: Sequence[Gpu]) -> int:
+    """Run one worker for each GPU until a signal."""
+    command = [sys.executable, "-m", "worker", "--device", ProbeDevice.CUDA.value]
+    if options.probe_command:
+        command += ["--probe-command", shlex.join(options.probe_command)]
+    return Supervisor(command=command, environ=os.environ, posts=[Post(gpu=gpu) for gpu in gpus]).run()
+
+
+def _gpus(said: str) -> tuple[Gpu, ...]:
+    try:
+        with opened() as api:
+            return chosen_gpus(said, list_gpus(api), os.environ)
+    except (NvmlUnavailableError, UnknownGpuError) as error:
+        message = f"--gpus {said}: {error}"
+        raise StartupError(message) from error
+
+
+def _describe(device: ProbeDevice) -> WorkerInfo:
+    try:
+        return describe(device)
+    except NoGpuError as error:
+        raise StartupError(str(error)) from error
+
+
 def make_shift(settings: Settings, device: ProbeDevice, *, probe_command: Sequence[str]) -> Shift:
     """Return a worker of ``device`` that is ready to work."""
     if not probe_command:
         _require_packages(PROBE_PACKAGES)
-    info = describe(device)
+    info = _describe(device)
     return Shift(
-        workplace=Workplace(settings=settings, name=info.name, device=device, probe_command=probe_command or PROBE_COMMAND),
+        workplace=Workplace(
+            settings=settings,
+            name=info.name,
+            device=device,
+            gpu=info.devices[0].get("sku"),
+            probe_command=probe_command or PROBE_COMMAND,
+        ),
         info=info,
         # The loop has one thread, an attempt writes from two.
         sessions=_open_sessions(settings, "headroom-worker", pool_size=1),
@@ -73,13 +117,19 @@ def _require_packages(names: Sequence[str]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="headroom worker", description="Run the measurements that are queued.")
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--device",
-        choices=[device.value for device in AVAILABLE_DEVICES],
+        choices=[*(device.value for device in ProbeDevice), AUTO],
         default=ProbeDevice.CPU.value,
-        help="what this worker measures on (default: %(default)s)",
+        help="what this worker measures on; auto: the GPU where there is one, else the processor (default: %(default)s)",
     )
-    parser.add_argument("--burst", action="store_true", help="leave when no job is queued")
+    where.add_argument(
+        "--gpus",
+        metavar="all|0,1|UUID,…",
+        help="run one worker for each of these GPUs and start again those that die; numbers count what CUDA shows",
+    )
+    parser.add_argument("--burst", action="store_true", help="leave when no job is queued (one worker only)")
     parser.add_argument(
         "--probe-command",
         type=shlex.split,

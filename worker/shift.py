@@ -101,7 +101,7 @@ class Shift:
     def _poll(self) -> JobPayload | None:
         if time.monotonic() < self._next_poll:
             return None
-        payload = attempts.find_queued(self.sessions, device=self.workplace.device)
+        payload = attempts.find_queued(self.sessions, device=self.workplace.device, gpu=self.workplace.gpu)
         if payload is None:
             self._next_poll = time.monotonic() + self.workplace.settings.poll_interval_s
         return payload

@@ -27,6 +27,8 @@ class Workplace:
     name: str
     device: ProbeDevice
     probe_command: Sequence[str]
+    gpu: str | None = None
+    """The catalogue's name of the GPU, None without one or for one that it does not know."""
 
 
 def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:

@@ -11,13 +11,18 @@ EXTRA = ("torch", "transformers", "peft")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take what the worker measures on."""
-    parser.add_argument("--device", default="cpu", help="what it measures on (default cpu)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--device", default="cpu", help="what it measures on: cpu (default), trace, cuda, or auto: cuda, else cpu"
+    )
+    where.add_argument("--gpus", metavar="all|0,1|UUID,…", help="one worker for each of these GPUs, started again when it dies")
     parser.add_argument("--burst", action="store_true", help="leave when no job is queued")
 
 
 def run(options: argparse.Namespace) -> int:
     """Become the worker: this process's id, signals and environment are its own."""
-    said = ["--device", options.device, *(["--burst"] if options.burst else [])]
+    where = ["--device", options.device] if options.gpus is None else ["--gpus", options.gpus]
+    said = [*where, *(["--burst"] if options.burst else [])]
     os.execv(sys.executable, [sys.executable, "-m", "worker", *said])  # noqa: S606 - our own module, no shell
 
 

@@ -16,6 +16,7 @@ from service.db.tables import MeasureJobRow
 from service.jobs.contract import (
     JobPayload,
     MeasureRequest,
+    Planned,
     ProbeDevice,
     Progress,
     ProtocolError,
@@ -49,10 +50,12 @@ class Unwritten:
 NOTHING_UNWRITTEN = Unwritten()
 
 
-def find_queued(sessions: Sessions, *, device: ProbeDevice) -> JobPayload | None:
-    """Return the job that an idle worker should claim next: what Redis would have said."""
+def find_queued(sessions: Sessions, *, device: ProbeDevice, gpu: str | None = None) -> JobPayload | None:
+    """Return the job that an idle worker should claim next, one that any GPU or this ``gpu`` may run."""
+    # Bytes that a processor or fake tensors tell are the same whatever GPU they are asked for.
+    gpus = None if device is not ProbeDevice.CUDA else [gpu] if gpu is not None else []
     with transaction(sessions) as session:
-        waiting = queries.next_queued(session, device=device.value)
+        waiting = queries.next_queued(session, device=device.value, gpus=gpus)
     return None if waiting is None else JobPayload(job_id=waiting.job_id, attempt=waiting.attempt)
 
 
@@ -95,8 +98,9 @@ def report(
     progress: Progress | None,
     samples: Sequence[Sample],
     samples_before: int,
+    planned: Planned | None = None,
 ) -> bool:
-    """Write progress and samples of a running attempt; false when it is no longer the running one."""
+    """Write plan, progress and samples of a running attempt; false when it is no longer the running one."""
     with transaction(sessions) as session:
         held = queries.report(
             session,
@@ -109,6 +113,8 @@ def report(
             return False
         unwritten = Unwritten(samples=tuple(samples), before=samples_before)
         events = _store(session, attempt.job_id, attempt=attempt.number, unwritten=unwritten)
+        if planned is not None:
+            events.insert(0, Event("plan", {"attempt": attempt.number, **_without(planned)}))
         if progress is not None:
             events.append(Event("progress", {"progress": progress.fraction, **_without(progress, "fraction")}))
         queries.add_events(session, attempt.job_id, events)
@@ -219,4 +225,4 @@ def _lost_problem(row: MeasureJobRow, reason: str) -> Problem:
 
 
 def _without(message: msgspec.Struct, *names: str) -> dict[str, object]:
-    return {key: value for key, value in msgspec.structs.asdict(message).items() if key not in names}
+    return {key: msgspec.to_builtins(value) for key, value in msgspec.structs.asdict(message).items() if key not in names}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Interval, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Interval, func, insert, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
@@ -44,11 +44,12 @@ class Waiting:
     device: str
 
 
-def next_queued(session: Session, *, device: str) -> Waiting | None:
-    """Return the job that an idle worker of ``device`` should claim next."""
+def next_queued(session: Session, *, device: str, gpus: Sequence[str] | None = None) -> Waiting | None:
+    """Return the job that an idle worker of ``device`` should claim next; with ``gpus`` one for these or for any GPU."""
+    fits = literal(True) if gpus is None else or_(Job.gpu.is_(None), Job.gpu.in_(gpus))  # noqa: FBT003 - SQL's own word
     query = (
         select(Job.id, Job.attempt)
-        .where(Job.state == Status.QUEUED, Job.device == device, Job.deadline_at > func.now())
+        .where(Job.state == Status.QUEUED, Job.device == device, Job.deadline_at > func.now(), fits)
         .order_by(_turn())
         .limit(1)
     )

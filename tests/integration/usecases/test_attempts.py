@@ -134,6 +134,23 @@ def test_the_next_job_is_the_oldest_of_the_highest_priority(sessions: Sessions) 
     assert attempts.find_queued(sessions, device=ProbeDevice.CUDA) is None
 
 
+def test_a_gpu_takes_only_jobs_that_it_can_answer(sessions: Sessions) -> None:
+    """A job for an H200 waits for one; a job for any GPU, or one that a processor runs, does not wait."""
+
+    def asked(device: ProbeDevice, gpu: str | None) -> UUID:
+        request = a_request(device=device, gpu=gpu)
+        return measurements.submit(sessions, request, key="k", settings=Settings(), ring=no_bell).id
+
+    named, traced = asked(ProbeDevice.CUDA, "H200-SXM5-141GB"), asked(ProbeDevice.TRACE, "H200-SXM5-141GB")
+
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") is None
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA) is None
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="H200-SXM5-141GB") == JobPayload(job_id=named, attempt=0)
+    assert attempts.find_queued(sessions, device=ProbeDevice.TRACE) == JobPayload(job_id=traced, attempt=0)
+    unnamed = asked(ProbeDevice.CUDA, None)
+    assert attempts.find_queued(sessions, device=ProbeDevice.CUDA, gpu="A10-24GB") == JobPayload(job_id=unnamed, attempt=0)
+
+
 def test_a_heartbeat_keeps_the_lease(sessions: Sessions) -> None:
     """What was about to run out is the worker's again."""
     job_id = submitted(sessions)

@@ -102,7 +102,7 @@ def test_a_file_is_resumed_where_it_ended(tmp_path: Path) -> None:
         file.write(b'{"kind": "row", "ca')
     resumed = DataFile(path=path, device="cuda", header=None, say=lambda _line: None)
     resumed.take(CASES[2], done, 1.0)
-    _header, again = read_lines(path.read_bytes())
+    _same, again = read_lines(path.read_bytes())
 
     assert left_over(CASES, rows) == list(CASES[2:])
     assert left_over(CASES, again) == list(CASES[3:])
