@@ -1,0 +1,18 @@
+# The API, the reconcile loop and the migrations: no torch, no compiler, no shell needed, nobody's root.
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY service ./service
+COPY worker ./worker
+COPY migrations ./migrations
+RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile .
+
+FROM python:3.11-slim-bookworm
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom
+COPY --from=build /opt/headroom /opt/headroom
+ENV PATH=/opt/headroom/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HEADROOM_LOG_FORMAT=json
+USER 10001:10001
+WORKDIR /tmp
+EXPOSE 8000
+ENTRYPOINT ["headroom"]
+CMD ["serve", "--host", "0.0.0.0"]
