@@ -48,6 +48,7 @@ from service.usecases.corrections import CorrectionBook
 from service.usecases.environments import running_environments
 from service.usecases.health import check
 from service.usecases.keys import KeyBook
+from service.usecases.load import read_load
 from service.usecases.measurements import count_by_status
 from service.usecases.refresh import Refresher
 from service.usecases.shipped import shipped_members
@@ -132,6 +133,7 @@ def _take_census(sessions: Sessions, settings: Settings) -> Census | None:
         return Census(
             jobs={status.value: count for status, count in count_by_status(sessions).items()},
             workers=Counter(worker.state.value for worker in list_workers(sessions, gone_after_s=settings.lease_s)),
+            load=read_load(sessions),
             learnt=learnt(sessions),
         )
     except ServiceError:

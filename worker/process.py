@@ -16,11 +16,10 @@ from typing import IO
 from service.jobs.contract import (
     ProbeFailure,
     ProbeLine,
+    ProbeNews,
     ProbeRequest,
     ProbeResult,
-    Progress,
     ProtocolError,
-    Sample,
     decode_line,
     encode_request,
 )
@@ -94,7 +93,7 @@ def follow(
     process: "subprocess.Popen[bytes]",
     *,
     deadline_s: float,
-    on_line: Callable[[Progress | Sample], None],
+    on_line: Callable[[ProbeNews], None],
     should_stop: Callable[[], bool],
 ) -> Outcome:
     """Read the probe's lines until it answers, dies, is no longer wanted, or ``deadline_s`` seconds have passed."""
@@ -138,7 +137,7 @@ def die_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _take(line: bytes, on_line: Callable[[Progress | Sample], None]) -> ProbeResult | ProbeFailure | Died | None:
+def _take(line: bytes, on_line: Callable[[ProbeNews], None]) -> ProbeResult | ProbeFailure | Died | None:
     try:
         message: ProbeLine = decode_line(line)
     except ProtocolError as error:

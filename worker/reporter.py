@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from service.errors import ServiceError, UnavailableError
-from service.jobs.contract import Progress, Sample
+from service.jobs.contract import Planned, ProbeNews, Progress, Sample
 from service.logs import logger
 from service.usecases.attempts import Unwritten
 
@@ -18,7 +18,9 @@ _log = logger(__name__)
 class Write(Protocol):
     """Stores what came since the last call; false when the attempt is no longer the running one."""
 
-    def __call__(self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int) -> bool:
+    def __call__(
+        self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int, planned: Planned | None
+    ) -> bool:
         """Write once."""
         ...
 
@@ -31,14 +33,17 @@ class Reporter:
         self._write = write
         self._clock = clock
         self._progress: Progress | None = None
+        self._planned: Planned | None = None
         self._samples: list[Sample] = []
         self._written = 0
         self._due = clock()
 
-    def take(self, line: Progress | Sample) -> None:
+    def take(self, line: ProbeNews) -> None:
         """Keep a line for the next write; of several progress lines the last counts."""
         if isinstance(line, Progress):
             self._progress = line
+        elif isinstance(line, Planned):
+            self._planned = line
         elif len(self._samples) < MAX_WAITING_SAMPLES:
             self._samples.append(line)
 
@@ -54,11 +59,13 @@ class Reporter:
 
     def flush(self) -> None:
         """Write what waits; without a database, or while the attempt is not the running one, it goes on waiting."""
-        if self._progress is None and not self._samples:
+        if self._progress is None and self._planned is None and not self._samples:
             return
         self._due = self._clock() + REPORT_INTERVAL_S
         try:
-            if not self._write(progress=self._progress, samples=self._samples, samples_before=self._written):
+            if not self._write(
+                progress=self._progress, samples=self._samples, samples_before=self._written, planned=self._planned
+            ):
                 return
         except UnavailableError as error:
             _log.warning("report.missed", reason=error.detail)
@@ -66,4 +73,4 @@ class Reporter:
         except ServiceError as error:
             _log.warning("report.dropped", reason=error.detail)
         self._written += len(self._samples)
-        self._progress, self._samples = None, []
+        self._progress, self._planned, self._samples = None, None, []

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from service.api.learning_metrics import learning_metrics
 from service.usecases.accuracy import Learnt
+from service.usecases.load import Load
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -21,6 +22,7 @@ class Census:
 
     jobs: Mapping[str, int]
     workers: Mapping[str, int]
+    load: Load = field(default_factory=Load)
     learnt: Learnt = field(default_factory=Learnt)
 
 
@@ -81,7 +83,18 @@ class _AtScrape(Collector):
             return
         yield _by_state("headroom_jobs", "Measurements by state.", census.jobs)
         yield _by_state("headroom_workers", "Workers by state.", census.workers)
+        yield from _load(census.load)
         yield from learning_metrics(census.learnt)
+
+
+def _load(load: Load) -> Iterator[Metric]:
+    oldest = GaugeMetricFamily("headroom_queue_oldest_seconds", "How long the first in a queue has waited.", labels=("device",))
+    for device, seconds in load.oldest_s.items():
+        oldest.add_metric((device,), seconds)
+    yield oldest
+    yield CounterMetricFamily(
+        "headroom_leases_lost", "Attempts whose worker was not heard of for a lease.", value=load.lost_leases
+    )
 
 
 def _by_state(name: str, text: str, counts: Mapping[str, int]) -> Metric:

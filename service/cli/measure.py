@@ -121,6 +121,8 @@ class _Shown:
         if kind == "progress":
             words = f"{data['phase']} {data.get('reading', '')}".strip()
             self._update(data.get("status", "running"), words, data["progress"])
+        elif kind == "plan":
+            self.say(_plan_words(data))
         elif kind == "status":
             # An attempt that was lost begins again from nothing.
             done = 1.0 if data["status"] == "succeeded" else 0.0
@@ -136,6 +138,15 @@ class _Shown:
 
     def _update(self, status: str, words: str, done: float) -> None:
         self.bar.update(self.task, description=words, status=status, completed=done)
+
+
+def _plan_words(plan: Document) -> str:
+    runs = [
+        f"  {run['num_layers']} layers, {run['micro_batch_size']} x {run['sequence_length']} tokens: {run['why']}"
+        f" (about {run['expected_s']:.2g} s)"
+        for run in plan["runs"]
+    ]
+    return "\n".join([f"plan: {len(runs)} runs, about {plan['expected_s']:.2g} s", *runs, *plan["notes"]])
 
 
 @contextmanager

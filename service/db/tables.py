@@ -14,7 +14,7 @@ from service.db.types import StorableJSON
 from service.jobs.contract import ProbeDevice
 from service.jobs.states import Status
 
-EVENT_KINDS = ("status", "progress", "sample")
+EVENT_KINDS = ("status", "plan", "progress", "sample")
 SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
@@ -116,6 +116,8 @@ class MeasureJobRow(Base):
     task: Mapped[str | None] = mapped_column(Computed("request #>> '{task,task}'::text[]", persisted=True))
     key: Mapped[str]
     """The calibration key: what the measurement may teach the estimator about."""
+    lost_leases: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
+    """How many attempts ended because their worker was not heard of."""
     cancel_requested: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     lease_until: Mapped[datetime | None]
     deadline_at: Mapped[datetime]

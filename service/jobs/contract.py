@@ -1,7 +1,8 @@
 """What the service, the worker and its probe process say to each other.
 
 The payload of a bell is ``(job id, attempt)`` and nothing more. The probe gets one ``ProbeRequest`` as JSON on stdin and
-answers with JSON lines on stdout: any number of ``Progress`` and ``Sample``, then one ``ProbeResult`` or ``ProbeFailure``.
+answers with JSON lines on stdout: a ``Planned``, any number of ``Progress`` and ``Sample``, then one ``ProbeResult`` or
+``ProbeFailure``.
 """
 
 from enum import StrEnum
@@ -128,6 +129,25 @@ class Progress(_Message, frozen=True, kw_only=True, tag_field="type", tag="progr
     reading: str = ""
 
 
+class PlannedRun(_Message, frozen=True, kw_only=True):
+    """One model that is going to be run, why, and how long that should take; sizes as in ``ProbeReading``."""
+
+    num_layers: int
+    micro_batch_size: int
+    sequence_length: int
+    why: str
+    expected_s: float
+    output_tokens: int = 0
+
+
+class Planned(_Message, frozen=True, kw_only=True, tag_field="type", tag="plan"):
+    """What is going to be run, told before anything is; ``expected_s`` is for all of it."""
+
+    runs: tuple[PlannedRun, ...]
+    expected_s: float
+    notes: tuple[str, ...] = ()
+
+
 class Sample(_Message, frozen=True, kw_only=True, tag_field="type", tag="sample"):
     """A reading of one counter ``t_s`` seconds after the probe began; ``kind`` as in ``process_rss`` or ``allocated``."""
 
@@ -228,7 +248,9 @@ class ProbeFailure(_Message, frozen=True, kw_only=True, tag_field="type", tag="f
     message: str
 
 
-ProbeLine = Progress | Sample | ProbeResult | ProbeFailure
+ProbeNews = Progress | Sample | Planned
+"""What a probe says before its answer."""
+ProbeLine = ProbeNews | ProbeResult | ProbeFailure
 
 
 class ProtocolError(ValueError):

@@ -6,8 +6,11 @@ Any number of these loops may run: rows are taken with ``SKIP LOCKED``, and a ri
 import threading
 from dataclasses import dataclass
 
+from sqlalchemy.orm import Session
+
 from service.db.queries import attempts as queries
 from service.db.session import transaction
+from service.db.tables import MeasureJobRow
 from service.errors import ServiceError
 from service.jobs.bell import Ring
 from service.jobs.contract import JobPayload, ProbeDevice
@@ -69,11 +72,16 @@ def run_forever(sessions: Sessions, *, settings: Settings, ring: Ring, stop: thr
 def _take_back_expired(sessions: Sessions, ring: Ring) -> tuple[int, int]:
     with transaction(sessions) as session:
         rows = queries.lock_expired(session, limit=BATCH)
-        moved = [(row, give_back(session, row, reason=f"worker {row.worker} did not renew its lease")) for row in rows]
+        moved = [(row, _take_back(session, row)) for row in rows]
         waiting = [(row.device, row.id, row.attempt) for row, status in moved if status is Status.QUEUED]
     for device, job_id, attempt in waiting:
         ring(ProbeDevice(device), JobPayload(job_id=job_id, attempt=attempt))
     return len(waiting), len(moved) - len(waiting)
+
+
+def _take_back(session: Session, row: MeasureJobRow) -> Status:
+    row.lost_leases += 1
+    return give_back(session, row, reason=f"worker {row.worker} did not renew its lease")
 
 
 def _end_overdue(sessions: Sessions) -> int:

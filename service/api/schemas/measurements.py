@@ -122,5 +122,5 @@ class EventAnswer(Answer, frozen=True, kw_only=True):
     """One server-sent event."""
 
     id: Annotated[str, Meta(description="For `Last-Event-ID`.", examples=["3"])]
-    event: Literal["status", "progress", "sample"]
+    event: Literal["status", "plan", "progress", "sample"]
     data: Annotated[str, Meta(description="A JSON object.", extra_json_schema={"contentMediaType": "application/json"})]

@@ -17,6 +17,7 @@ from service.jobs.contract import JobPayload, ProbeDevice
 from service.jobs.states import Status
 from service.settings import Settings, psycopg_url
 from service.usecases import attempts, measurements
+from service.usecases.load import read_load
 from service.usecases.reconcile import Reconciled, reconcile, run_forever
 from tests.job_builders import a_request
 from tests.waiting import eventually
@@ -64,6 +65,25 @@ def expire(sessions: Sessions, job_id: UUID) -> None:
 def one_pass(sessions: Sessions, ring: Callable[[ProbeDevice, JobPayload], None] = no_bell) -> Reconciled:
     """Reconcile once."""
     return reconcile(sessions, rering_after_s=RERING_AFTER_S, gone_after_s=30, ring=ring)
+
+
+def test_lost_leases_and_the_age_of_the_queue_are_counted(sessions: Sessions) -> None:
+    """The first of each device's queue, since it came there; a job that was given back came there anew, its lease is lost."""
+    lost, waiting = submit(sessions), submit(sessions)
+    claim(sessions, lost)
+    change(sessions, waiting, "deadline_at = deadline_at - interval '60 s'")
+    assert read_load(sessions).lost_leases == 0
+
+    expire(sessions, lost)
+    one_pass(sessions)
+    load = read_load(sessions)
+    change(sessions, waiting, "state = 'cancelled', finished_at = now()")
+    later = read_load(sessions)
+
+    assert load.lost_leases == 1
+    assert load.oldest_s.keys() == {"cpu"}
+    assert 60 <= load.oldest_s["cpu"] < 120
+    assert later.oldest_s["cpu"] < 60
 
 
 def test_what_a_dead_worker_held_is_queued_and_rung_for(sessions: Sessions) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.jobs.bell import no_bell
-from service.jobs.contract import FailureKind, JobPayload, ProbeFailure, Progress, Sample
+from service.jobs.contract import FailureKind, JobPayload, Planned, PlannedRun, ProbeFailure, Progress, Sample
 from service.jobs.states import Status
 from service.settings import Settings
 from service.usecases import attempts, measurements, outcomes, samples
@@ -83,6 +83,35 @@ def test_a_report_that_is_repeated_stores_samples_once(sessions: Sessions) -> No
 
     assert len(samples.list_page(sessions, job_id, PageRequest()).items) == 1
     assert [one.kind for one in measurements.events_after(sessions, job_id, seq=0).events] == ["status", "status", "sample"]
+
+
+def test_a_plan_is_told_before_what_it_plans(sessions: Sessions) -> None:
+    """Who watches sees what will be run and how long that takes; the numbers of the job stay what they are."""
+    job_id = submitted(sessions)
+    attempt = claimed(sessions, job_id)
+    run = PlannedRun(num_layers=1, micro_batch_size=1, sequence_length=8, why="the first layer", expected_s=1.5)
+    plan = Planned(runs=(run,), expected_s=1.5, notes=("one kind of layer",))
+    line = Progress(phase="layers 1 of 2", done=1, total=4, fraction=0.25)
+
+    assert attempts.report(sessions, attempt, progress=line, samples=[], samples_before=0, planned=plan)
+
+    told = measurements.events_after(sessions, job_id, seq=0).events[2:]
+    assert [one.kind for one in told] == ["plan", "progress"]
+    assert told[0].data == {
+        "attempt": 1,
+        "expected_s": 1.5,
+        "notes": ["one kind of layer"],
+        "runs": [
+            {
+                "num_layers": 1,
+                "micro_batch_size": 1,
+                "sequence_length": 8,
+                "output_tokens": 0,
+                "why": "the first layer",
+                "expected_s": 1.5,
+            }
+        ],
+    }
 
 
 def test_a_late_result_brings_the_samples_that_nobody_took(sessions: Sessions) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from service.db.types import UnstorableValueError
 from service.errors import ServiceError, UnavailableError
-from service.jobs.contract import Progress, Sample
+from service.jobs.contract import Planned, Progress, Sample
 from service.usecases.attempts import Unwritten
 from worker.reporter import REPORT_INTERVAL_S, Reporter
 
@@ -19,11 +19,16 @@ class Store:
         self.written: list[Written] = []
         self.error: ServiceError | None = None
         self.is_running = True
+        self.plans: list[Planned] = []
 
-    def write(self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int) -> bool:
+    def write(
+        self, *, progress: Progress | None, samples: Sequence[Sample], samples_before: int, planned: Planned | None
+    ) -> bool:
         """Keep one report."""
         if self.error is not None:
             raise self.error
+        if planned is not None:
+            self.plans.append(planned)
         if self.is_running:
             self.written.append((progress, list(samples), samples_before))
         return self.is_running
@@ -93,6 +98,17 @@ def test_samples_of_an_attempt_that_is_not_the_running_one_go_with_its_outcome()
 
     assert store.written == [(None, [sample(1)], 0)]
     assert reporter.unwritten == Unwritten(samples=(sample(2),), before=1)
+
+
+def test_a_plan_is_written_once() -> None:
+    """It is told before anything is run, and not again with every report."""
+    store, plan = Store(), Planned(runs=(), expected_s=3.0)
+    reporter = Reporter(store.write, clock=lambda: 0.0)
+    for line in (plan, progress(0.1)):
+        reporter.take(line)
+        reporter.flush()
+
+    assert store.plans == [plan]
 
 
 def test_what_can_never_be_written_is_dropped() -> None:
