@@ -39,6 +39,7 @@ def fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAn
         headroom_bytes=report.headroom_bytes,
         deficit_bytes=report.deficit_bytes,
         host_bytes_per_node=estimate.host_bytes_per_node,
+        nvme_bytes_per_node=estimate.nvme_bytes_per_node,
         checkpoint_bytes=_checkpoint(estimate.checkpoint),
         serving=_serving(estimate.serving),
         throughput=_throughput(estimate.throughput),

@@ -9,7 +9,7 @@ from service.api.questions import ResolvedModel
 from service.api.schemas.fields import optional
 from service.api.schemas.plans import PlanRequest
 from service.api.search_questions import read_asked, read_devices
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.catalog.prices import Price, list_prices
 from service.errors import InvalidRequestError
 from service.estimator.device import Device
@@ -30,7 +30,7 @@ class PriceBook:
         """Return USD per GPU hour; a pool's own price comes before the catalogue's."""
         if device.name in self.said:
             return self.said[device.name]
-        if pool is not None and pool.price_per_gpu_hour is not None:
+        if pool is not None and device.mig_profile is None and pool.price_per_gpu_hour is not None:
             return pool.price_per_gpu_hour
         known = list_prices().get(device.name)
         return None if known is None else known.usd_per_gpu_hour
@@ -50,7 +50,7 @@ class PriceBook:
 def read_prices(request: PlanRequest) -> PriceBook:
     """Return the prices that hold for a request; names and aliases of its own mean one GPU each."""
     said = {} if isinstance(request.prices, UnsetType) else request.prices
-    return PriceBook(said={resolve_gpu(name, field="prices").name: price for name, price in said.items()})
+    return PriceBook(said={resolve_device(name, field="prices").name: price for name, price in said.items()})
 
 
 def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> PlanQuestion:

@@ -17,7 +17,7 @@ from service.api.plan_reports import plan_answer
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.plans import PlanAnswer, PlanRequest
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.errors import ClusterNotFoundError, InvalidRequestError
 from service.planner.placement import Supply
 from service.usecases import reservations
@@ -65,7 +65,7 @@ def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     if cluster is None:
         return json_answer(plan_answer(answer(question), question, prices, elapsed_s=perf_counter() - started))
     supply = _supply(parts, cluster)
-    placed = place_plans(question, supply, answer, device_of=lambda name: resolve_gpu(name).device(), price_of=prices.of)
+    placed = place_plans(question, supply, answer, device_of=resolve_device, price_of=prices.of)
     elapsed_s = perf_counter() - started
     return json_answer(plan_answer(placed.report, question, prices, elapsed_s=elapsed_s, placements=placed.placements))
 

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
-from service.catalog.gpus import resolve_gpu
+from service.catalog.gpus import resolve_device
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
@@ -59,7 +59,7 @@ def read_device(reference: GpuReference) -> Device:
 
 @lru_cache(512)
 def _catalogue_device(name: str) -> Device:
-    return resolve_gpu(name).device()
+    return resolve_device(name)
 
 
 @contextmanager

@@ -135,8 +135,9 @@ def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
         assumptions.append(f"layout.sharding = {values['sharding']}")
     else:
         values["sharding"] = request.sharding
-    if not isinstance(request.host_memory_bytes, UnsetType):
-        values["host_memory_bytes"] = parse_bytes(request.host_memory_bytes, field="layout.host_memory_bytes")
+    for name in ("host_memory_bytes", "nvme_bytes"):
+        if not isinstance(said := getattr(request, name), UnsetType):
+            values[name] = parse_bytes(said, field=f"layout.{name}")
     values |= _as_said(request, _LAYOUT_AS_SAID)
     if values.get("expert_tensor_parallel") == values["tensor_parallel"]:
         del values["expert_tensor_parallel"]

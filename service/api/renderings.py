@@ -3,7 +3,7 @@
 from service.api.schemas.fields import JsonObject
 from service.catalog.gpus import list_gpus
 from service.estimator.architecture import Architecture
-from service.estimator.device import Device
+from service.estimator.device import Device, parse_slice
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
 from service.formats.renderings.job import GpuNames, Job
@@ -33,12 +33,14 @@ def requests_of(
             device=device,
             gpu=gpu_names(device),
             nodes=nodes,
-            mig_profile=mig_profile,
+            mig_profile=mig_profile or device.mig_profile,
         )
     )
 
 
 def gpu_names(device: Device) -> GpuNames | None:
     """Return what others call a GPU of the catalogue; None for one of which only the memory is known."""
-    entry = next((entry for entry in list_gpus() if entry.name == device.name), None)
+    parts = parse_slice(device.name)
+    name = device.name if parts is None else parts[0]
+    entry = next((entry for entry in list_gpus() if entry.name == name), None)
     return None if entry is None else GpuNames(name=entry.name, family=entry.family, aliases=entry.aliases)

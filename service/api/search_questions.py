@@ -18,7 +18,7 @@ from service.planner.layouts import varied_words
 from service.planner.space import DEFAULT_MAX_GPUS, TIMES, Limits, Question
 from service.usecases.how_many import HowManyQuestion
 
-_LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", *TIMES)
+_LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", "min_num_sequences", *TIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ def _workload(workload: Workload) -> dict[str, object]:
 def _layout(layout: Layout) -> Mapping[str, object]:
     """Return what one rank sees of the layout: replicas of the whole model are like one that is alone."""
     described = asdict(layout)
-    for name in ("gpus_per_node", "network_bytes_per_second", "host_memory_bytes"):
+    for name in ("gpus_per_node", "network_bytes_per_second", "host_memory_bytes", "nvme_bytes"):
         del described[name]
     if not layout.zero_stage:
         del described["data_parallel"], described["sharding"], described["reshard_after_forward"]

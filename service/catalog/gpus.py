@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import UnknownGpuError
-from service.estimator.device import Device
+from service.estimator.device import Device, parse_slice, slice_name
+from service.estimator.units import MIB
 
+EIGHTHS, SEVENTHS = 8, 7
+SLICE_RESERVED_BYTES = 410 * MIB
+"""The most by which a slice falls short of its eighths (``nvidia-smi mig -lgip``): an A100-80GB's ``1g.10gb`` shows 9.50 GiB of
+9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92."""
 _DATA = Path(__file__).with_name("gpus.json")
 
 
@@ -65,6 +70,26 @@ class GpuEntry:
             link_bytes_per_second=self.link_bytes_per_second,
         )
 
+    def slice(self, profile: str) -> Device | None:
+        """Return a MIG slice as a GPU of its own; None where this one has no such profile.
+
+        It has its eighths of the memory and of its bandwidth and its sevenths of the multiprocessors (NVIDIA MIG User Guide,
+        "Supported MIG Profiles": ``3g.40gb`` has 4/8 and 3/7), and nothing to reach others with.
+        """
+        found = next((one for one in self.mig_profiles if one.name == profile.casefold()), None)
+        if found is None:
+            return None
+        sevenths = int(found.name[: found.name.index("g")])
+        return Device(
+            name=slice_name(self.name, found.name),
+            vendor=self.vendor,
+            capacity_bytes=self.capacity_bytes * found.memory_eighths // EIGHTHS,
+            usable_bytes=self.usable_bytes * found.memory_eighths // EIGHTHS - SLICE_RESERVED_BYTES,
+            bandwidth_bytes_per_second=self.bandwidth_bytes_per_second * found.memory_eighths // EIGHTHS,
+            peak_flops={dtype: flops * sevenths // SEVENTHS for dtype, flops in self.peak_flops.items()},
+            mig_profile=found.name,
+        )
+
 
 @cache
 def list_gpus() -> tuple[GpuEntry, ...]:
@@ -79,6 +104,20 @@ def resolve_gpu(name: str, *, field: str = "gpu") -> GpuEntry:
         return found[0]
     message = _ambiguous(name, found) if found else _unknown(name)
     raise UnknownGpuError(message, errors=[{"field": field, "message": message}])
+
+
+def resolve_device(name: str, *, field: str = "gpu") -> Device:
+    """Return the GPU, or the MIG slice of one, that ``name`` means; refuse what none or several have."""
+    parts = parse_slice(name)
+    if parts is None:
+        return resolve_gpu(name, field=field).device()
+    entry = resolve_gpu(parts[0], field=field)
+    found = entry.slice(parts[1])
+    if found is None:
+        known = ", ".join(profile.name for profile in entry.mig_profiles) or "none"
+        message = f"{entry.name} has no MIG profile {parts[1]!r}; it has: {known}."
+        raise UnknownGpuError(message, errors=[{"field": field, "message": message}])
+    return found
 
 
 def entries_named(name: str) -> tuple[GpuEntry, ...]:

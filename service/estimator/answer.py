@@ -48,6 +48,9 @@ class Draft:
     host_bytes_per_node: int = 0
     host_memory_bytes: int | None = None
     """What a node's memory is, where the question says so."""
+    nvme_bytes_per_node: int = 0
+    nvme_bytes: int | None = None
+    """What a node's NVMe is, where the question says so."""
     stream_bytes: int = 0
     """What the allocator's pools of streams beside the one that computes hold beyond the peak."""
     stages: tuple[Stage, ...] = ()
@@ -98,6 +101,8 @@ def assemble(
         assumptions=draft.assumptions,
         host_bytes_per_node=draft.host_bytes_per_node,
         host_memory_bytes=draft.host_memory_bytes,
+        nvme_bytes_per_node=draft.nvme_bytes_per_node,
+        nvme_bytes=draft.nvme_bytes,
         checkpoint=draft.checkpoint,
         serving=draft.serving,
         warnings=(*draft.warnings, *_warnings(draft), *warnings),
@@ -164,6 +169,9 @@ def _warnings(draft: Draft) -> tuple[str, ...]:
     host = draft.host_memory_bytes
     if host is not None and draft.host_bytes_per_node > host:
         return (f"the host is too small: {draft.host_bytes_per_node:,} B are kept on a node of {host:,} B",)
+    nvme = draft.nvme_bytes
+    if nvme is not None and draft.nvme_bytes_per_node > nvme:
+        return (f"the NVMe is too small: {draft.nvme_bytes_per_node:,} B are swapped to a node's {nvme:,} B",)
     if not draft.approximate:
         return ()
     return ("only the number of parameters is known: the shape is a stand-in of that size, and the interval says so",)

@@ -6,6 +6,20 @@ from dataclasses import dataclass, field
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
 
+_SLICE = "-MIG-"
+"""Between a GPU and a profile, as GPU feature discovery labels nodes whose slices are all alike."""
+
+
+def slice_name(gpu: str, profile: str) -> str:
+    """Return what a slice of a GPU is called: ``A100-SXM4-80GB-MIG-1g.10gb``."""
+    return f"{gpu}{_SLICE}{profile}"
+
+
+def parse_slice(name: str) -> tuple[str, str] | None:
+    """Return the GPU and the profile of a slice by its name; None where it names no slice."""
+    at = name.casefold().replace("_", "-").find(_SLICE.casefold())
+    return None if at < 0 else (name[:at], name[at + len(_SLICE) :])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -18,6 +32,8 @@ class Device:
     bandwidth_bytes_per_second: int | None = None
     peak_flops: Mapping[str, int] = field(default_factory=dict)
     link_bytes_per_second: int | None = None
+    mig_profile: str | None = None
+    """The profile of a slice: no two of them reach each other, so that a job has one."""
 
     def __post_init__(self) -> None:
         """Refuse a device that offers more than it has, or nothing."""

@@ -42,6 +42,7 @@ class Footing:
     step_bytes: int
     host_bytes: int
     """Bytes of the rank in the host's memory, its activations left out."""
+    nvme_bytes: int
 
     @property
     def loaded_bytes(self) -> int:
@@ -52,11 +53,11 @@ class Footing:
 def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> Footing:
     """Return the footing of one rank's share of a model."""
     trained = trained_parameters(model, workload)
-    states, host_bytes = train_states(model, workload, trained, layout), 0
+    states, host_bytes, nvme_bytes = train_states(model, workload, trained, layout), 0, 0
     offloads = workload.offload != _ON_THE_GPU
     if offloads or states.managed_states:
         states, host = offloaded(states, workload, layout, trained)
-        host_bytes = host.total
+        host_bytes, nvme_bytes = host.total, host.nvme
     grad_bytes, shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
     held = buckets(layout, workload.precision, trained=trained.trained, grad_bytes=grad_bytes)
     keeps_buffer = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
@@ -80,6 +81,7 @@ def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> 
         step=step,
         step_bytes=sum(step.values()),
         host_bytes=host_bytes,
+        nvme_bytes=nvme_bytes,
     )
 
 

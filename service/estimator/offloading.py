@@ -21,6 +21,8 @@ class HostParts:
     weights: int = 0
     gradients: int = 0
     optimizer: int = 0
+    nvme: int = 0
+    """Bytes of the rank on the node's NVMe, which are not in its memory."""
 
     @property
     def total(self) -> int:
@@ -44,8 +46,9 @@ def offloaded(
     if asked.optimizer is not OffloadTarget.NONE:
         states, host = _optimizer_on_host(states, host, workload, layout, trained)
     if asked.parameters is not OffloadTarget.NONE:
-        kept = states.weights if asked.parameters is OffloadTarget.CPU else 0
-        host = replace(host, weights=kept)
+        in_memory = asked.parameters is OffloadTarget.CPU
+        kept, swapped = (states.weights, 0) if in_memory else (0, states.weights)
+        host = replace(host, weights=kept, nvme=host.nvme + swapped)
         states = replace(states, weights=0, gradients=0)
     return states, host
 
@@ -91,8 +94,9 @@ def _optimizer_on_host(
     """
     elements = ceil_div(trained.trained, layout.shards)
     gradients = elements * FP32_BYTES
-    stepped = states.master_weights + states.optimizer_states
+    stepped, swapped = states.master_weights + states.optimizer_states, 0
     if workload.offload.optimizer is OffloadTarget.NVME:
+        swapped = stepped
         stepped = SWAP_BUFFERS * pinned(min(elements, SUB_GROUP_ELEMENTS) * FP32_BYTES)
     leaves = layout.zero_stage >= GRADIENT_STAGE
     left = replace(
@@ -104,7 +108,7 @@ def _optimizer_on_host(
         step_main_gradients=0,
         step_temporaries=0,
     )
-    return left, replace(host, optimizer=host.optimizer + stepped, gradients=gradients)
+    return left, replace(host, optimizer=host.optimizer + stepped, gradients=gradients, nvme=swapped)
 
 
 def activations_on_host(model: Architecture, workload: TrainWorkload) -> int:

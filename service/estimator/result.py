@@ -131,6 +131,9 @@ class Estimate:
     host_bytes_per_node: int = 0
     host_memory_bytes: int | None = None
     """What a node has, where the question says so; what is kept there must fit in it."""
+    nvme_bytes_per_node: int = 0
+    nvme_bytes: int | None = None
+    """The same of its NVMe."""
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None
     throughput: Throughput | None = None

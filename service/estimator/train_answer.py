@@ -37,6 +37,8 @@ def outline_training(footing: Footing, workload: TrainWorkload, layout: Layout, 
         allocator=workload.allocator,
         host_bytes_per_node=peak.host_bytes * ranks_per_node(layout) if peak.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
+        nvme_bytes_per_node=footing.nvme_bytes * ranks_per_node(layout),
+        nvme_bytes=layout.nvme_bytes,
     )
 
 
@@ -62,6 +64,8 @@ def explain_training(
         allocator=workload.allocator,
         host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
+        nvme_bytes_per_node=timeline.footing.nvme_bytes * ranks_per_node(layout),
+        nvme_bytes=layout.nvme_bytes,
         warnings=(
             *_warnings(workload, layout),
             *attention_warnings(model, workload.attention),

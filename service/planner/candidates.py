@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from service.estimator.layout import Layout
-from service.estimator.result import Component, Estimate, Throughput
+from service.estimator.result import Component, Estimate, Serving, Throughput
 from service.estimator.units import format_bytes
 from service.estimator.workload import Workload
 from service.planner.space import LEVEL
@@ -62,19 +62,28 @@ def rejected(nearest: Candidate, usable_bytes: int, *, too_slow: str | None = No
 
 def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
-    serving = estimate.serving
-    if serving is not None and serving.smallest_bytes is not None:
-        needs = format_bytes(max(serving.required_bytes, serving.smallest_bytes))
-        return f"the engine needs {needs} per GPU of a budget of {format_bytes(serving.budget_bytes)}"
+    if estimate.serving is not None and estimate.serving.smallest_bytes is not None:
+        return _of_budget(estimate.serving, nearest.missing_bytes)
     usable = f"of {format_bytes(usable_bytes)} usable"
     if largest.bytes > usable_bytes:
         verb = "need" if part.endswith("s") else "needs"
         return f"{part} alone {verb} {format_bytes(largest.bytes)} per GPU {usable}"
-    host = estimate.host_memory_bytes
-    if host is not None and estimate.host_bytes_per_node > host:
-        return f"a node's host memory needs {format_bytes(estimate.host_bytes_per_node)} of {format_bytes(host)}"
+    for store, needed, has in (
+        ("host memory", estimate.host_bytes_per_node, estimate.host_memory_bytes),
+        ("NVMe", estimate.nvme_bytes_per_node, estimate.nvme_bytes),
+    ):
+        if has is not None and needed > has:
+            return f"offloading takes {format_bytes(needed)} of a node's {store}, which has {format_bytes(has)}"
     if estimate.device_bytes <= usable_bytes:
         high = format_bytes(estimate.device_interval.high)
         return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {LEVEL:.0%}"
     share = f"{part} {format_bytes(largest.bytes)}"
     return f"{estimate.peak_instant} needs {format_bytes(estimate.device_bytes)} per GPU {usable}, the most of it {share}"
+
+
+def _of_budget(serving: Serving, missing_bytes: int) -> str:
+    needed, budget = max(serving.required_bytes, serving.smallest_bytes or 0), serving.budget_bytes
+    said = f"the engine needs {format_bytes(needed)} per GPU of a budget of {format_bytes(budget)}"
+    if needed > budget:
+        return said
+    return f"{said}, which would be tight: up to {format_bytes(budget + missing_bytes)} at {LEVEL:.0%}"

@@ -118,7 +118,7 @@ class Clock:
         """Whether a time keeps the limits; where there are limits, an unknown time does not."""
         if not self.is_limited:
             return True
-        return throughput is not None and all(spent <= most for _, spent, most in _spent(self._limits, workload, throughput))
+        return throughput is not None and next(_broken(self._limits, workload, throughput), None) is None
 
     def fastest(self, configs: Iterable[tuple[Slot, Batch]]) -> tuple[Workload, Throughput | None] | None:
         """Return the fastest of some configurations."""
@@ -168,12 +168,15 @@ def too_slow(limits: Limits, fastest: tuple[Workload, Throughput | None] | None)
     workload, throughput = fastest
     if throughput is None:
         return "nobody told the speed of this GPU, and the request limits the time"
-    over = [line for line in _spent(limits, workload, throughput) if line[1] > line[2]]
-    return f"fits, but {over[0][0]} takes {over[0][1]:.3g}, more than {over[0][2]:g}" if over else None
+    broken = next(_broken(limits, workload, throughput), None)
+    return None if broken is None else f"fits, but {broken}"
 
 
-def _spent(limits: Limits, workload: Workload, throughput: Throughput) -> list[tuple[str, float, float]]:
-    """Return what is limited: its words, what it takes, what it may take."""
+def _broken(limits: Limits, workload: Workload, throughput: Throughput) -> Iterator[str]:
+    """Yield in words the limits that a time breaks."""
+    least, rate = limits.min_tokens_per_second, throughput.tokens_per_second
+    if least is not None and rate < least:
+        yield f"makes {rate:,.0f} tokens per second, fewer than {least:,g}"
     serves = isinstance(workload, ServeWorkload)
     hours = throughput.hours_for_tokens
     asked = (
@@ -182,7 +185,9 @@ def _spent(limits: Limits, workload: Workload, throughput: Throughput) -> list[t
         ("prefill in seconds", throughput.prefill_time_s, limits.max_prefill_time_s),
         ("a token in seconds", throughput.step_time_s if serves else None, limits.max_time_per_output_token_s),
     )
-    return [(words, spent, most) for words, spent, most in asked if spent is not None and most is not None]
+    for words, spent, most in asked:
+        if spent is not None and most is not None and spent > most:
+            yield f"{words} takes {spent:.3g}, more than {most:g}"
 
 
 def _complexity(slot: Slot, batch: Batch) -> tuple[int, int, int, int]:

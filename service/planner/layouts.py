@@ -68,7 +68,8 @@ class Space:
                 asked = replace(asked, **{name: getattr(offer, name)})
         self.asked = asked
         self._words: dict[str, Any] = {field.name: getattr(asked, field.name) for field in fields(asked)}
-        self._splits = Splits(model, question, asked, island_size=offer.island_size)
+        self._alone = offer.device.mig_profile is not None
+        self._splits = Splits(model, question, asked, island_size=offer.island_size, alone=self._alone)
 
     @property
     def refused(self) -> Config | None:
@@ -88,6 +89,8 @@ class Space:
         if limits.max_nodes is not None:
             most = min(most, limits.max_nodes * per_node)
         numbers = (*range(1, min(per_node, most) + 1), *range(2 * per_node, most + 1, per_node))
+        if self._alone and not isinstance(self.question.workload, ServeWorkload):
+            numbers = numbers[:1]
         return tuple(number for number in numbers if self._is_filled(number))
 
     def slots(self, num_gpus: int) -> tuple[Slot, ...]:
@@ -168,8 +171,11 @@ class Space:
         tensor, pipeline, context, _ = degrees
         batch = self.question.limits.global_batch_size
         ranks, rest = divmod(num_gpus, tensor * pipeline * context)
-        serves = isinstance(self.question.workload, ServeWorkload)
-        fixed = serves or not self.question.is_open("data_parallel")
+        workload, least = self.question.workload, self.question.limits.min_num_sequences
+        serves = isinstance(workload, ServeWorkload)
+        if isinstance(workload, ServeWorkload) and least is not None and ranks * workload.num_sequences < least:
+            return None
+        fixed = (serves and not self.question.counts_replicas) or not self.question.is_open("data_parallel")
         if not ranks or rest or (batch is not None and batch % ranks):
             return None
         return ranks if not fixed or ranks == self.asked.data_parallel else None
@@ -222,7 +228,7 @@ class Space:
 def varied_words(question: Question) -> frozenset[str]:
     """Return the fields of a request that a search of this question varies."""
     if isinstance(question.workload, ServeWorkload):
-        varied = set(SERVED)
+        varied = set(SERVED) | ({"data_parallel"} if question.counts_replicas else set())
     else:
         varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
         varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from service.estimator.device import Device
+from service.estimator.device import Device, slice_name
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.workload import Workload
@@ -25,7 +25,7 @@ def offers_today(supply: Supply, device_of: DeviceOf, price_of: PriceOf, *, toge
 
     GPUs that work ``together``, unlike replicas that stand alone, are offered in numbers that find equally many per node.
     """
-    return tuple(
+    whole = tuple(
         replace(
             _offer(supply, kind, device_of, price_of, kind.free_gpus),
             counts=_even_counts(supply, kind) if together else None,
@@ -33,11 +33,13 @@ def offers_today(supply: Supply, device_of: DeviceOf, price_of: PriceOf, *, toge
         for kind in supply.kinds()
         if kind.free_gpus
     )
+    return whole + _slices(supply, device_of, price_of, free=True)
 
 
 def offers_if_empty(supply: Supply, device_of: DeviceOf, price_of: PriceOf) -> tuple[Offer, ...]:
     """Return what each kind of pool would have if nobody were on it: more than that can never run there."""
-    return tuple(_offer(supply, kind, device_of, price_of, kind.total_gpus) for kind in supply.kinds() if kind.total_gpus)
+    whole = tuple(_offer(supply, kind, device_of, price_of, kind.total_gpus) for kind in supply.kinds() if kind.total_gpus)
+    return whole + _slices(supply, device_of, price_of, free=False)
 
 
 def place_candidate(
@@ -46,8 +48,22 @@ def place_candidate(
     """Return where a configuration that was found on an offer runs, or why not today, or why never."""
     names = set((offer.pool or "").split(JOINT))
     pools = tuple(pool for pool in supply.pools if pool.pool.name in names)
+    gpus = tuple(dict.fromkeys(pool.pool.gpu for pool in pools))
     inventory = replace(supply.inventory, pools=tuple(pool.pool for pool in pools))
-    return place(replace(supply, inventory=inventory, pools=pools), ask_of((offer.device.name,), workload, layout, estimate))
+    return place(
+        replace(supply, inventory=inventory, pools=pools),
+        ask_of(gpus, workload, layout, estimate, mig_profile=offer.device.mig_profile),
+    )
+
+
+def _slices(supply: Supply, device_of: DeviceOf, price_of: PriceOf, *, free: bool) -> tuple[Offer, ...]:
+    """Return the slices of each kind as GPUs of their own."""
+    return tuple(
+        _offer(supply, replace(kind, gpu=slice_name(kind.gpu, profile)), device_of, price_of, number)
+        for kind in supply.kinds()
+        for profile, number in (kind.free_slices if free else kind.total_slices).items()
+        if number
+    )
 
 
 def _even_counts(supply: Supply, kind: KindSupply) -> frozenset[int]:
@@ -69,6 +85,7 @@ def _offer(supply: Supply, kind: KindSupply, device_of: DeviceOf, price_of: Pric
         island_size=kind.nvlink_island_size,
         max_gpus=max_gpus,
         host_memory_bytes=kind.host_memory_bytes,
+        nvme_bytes=kind.nvme_bytes,
         network_bytes_per_second=kind.network_bytes_per_second,
         price_per_gpu_hour=price_of(device, first),
         pool=JOINT.join(kind.pools),

@@ -1,5 +1,6 @@
 """A cluster as it stands: each node with what is free on it, and who holds the rest."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -93,8 +94,12 @@ class KindSupply:
     gpus_per_node: int
     nvlink_island_size: int
     host_memory_bytes: int | None
+    nvme_bytes: int | None
     network_bytes_per_second: int | None
     price_per_gpu_hour: float | None
+    free_slices: Mapping[str, int]
+    """Slices by MIG profile that are free now."""
+    total_slices: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +169,21 @@ def _kind_supply(pools: Sequence[PoolSupply]) -> KindSupply:
         gpus_per_node=first.gpus_per_node,
         nvlink_island_size=first.island_size,
         host_memory_bytes=first.host_memory_bytes,
+        nvme_bytes=first.nvme_bytes,
         network_bytes_per_second=first.network_bytes_per_second,
         price_per_gpu_hour=first.price_per_gpu_hour,
+        free_slices=_added(node.free_slices for pool in pools for node in pool.nodes),
+        total_slices=_added(
+            {one.profile: one.total for one in node.mig_slices} for pool in pools for node in pool.pool.nodes or ()
+        ),
     )
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)
 
 
 def _promised(reservations: Iterable[Reservation]) -> Promised:

@@ -105,7 +105,9 @@ class Never:
     total_gpus: int
 
 
-def ask_of(gpus: Sequence[str], workload: Workload, layout: Layout, estimate: Estimate) -> Ask:
+def ask_of(
+    gpus: Sequence[str], workload: Workload, layout: Layout, estimate: Estimate, *, mig_profile: str | None = None
+) -> Ask:
     """Return what a configuration asks of a cluster: tensor-parallel ranks share an island, served replicas stand alone.
 
     Replicas of a model whose experts are spread over them are one job.
@@ -119,4 +121,5 @@ def ask_of(gpus: Sequence[str], workload: Workload, layout: Layout, estimate: Es
         num_replicas=replicas,
         island_group=layout.tensor_parallel,
         host_bytes_per_gpu=ceil_div(estimate.host_bytes_per_node, ranks_per_node),
+        mig_profile=mig_profile,
     )

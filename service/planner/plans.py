@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from service.estimator.errors import EstimatorError, InvalidInputError
+from service.estimator.units import ceil_div
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.layouts import Space
@@ -144,7 +145,9 @@ def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...
 def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """Return the fastest of all numbers, from the largest down to those whose arithmetic alone takes longer."""
     found: tuple[Candidate, ...] = ()
-    for count in reversed(counts):
+    # Replicas serve more at once, none faster: the fewest of equally fast ones come first.
+    serves = isinstance(search.question.workload, ServeWorkload)
+    for count in counts if serves else reversed(counts):
         if found and search.clock.least_seconds(count) >= found[0].seconds_per_token:
             search.pruned["arithmetic_alone"] += search.space.num_layouts(count)
             continue
@@ -223,8 +226,18 @@ def _nothing_to_try(space: Space, offer: Offer) -> InvalidInputError:
         least = offer.cost_per_hour(space.counts[0])
         message = f"max_cost_per_hour is {limits.max_cost_per_hour}, but {space.counts[0]} {offer.device.name} cost {least}"
         return InvalidInputError(message, field="constraints.max_cost_per_hour")
+    if offer.device.mig_profile is not None and layout.num_gpus > 1:
+        message = f"a job has one MIG slice, and the layout takes {layout.num_gpus}: slices cannot work together"
+        return InvalidInputError(message, field="layout")
     if limits.global_batch_size is not None:
         message = f"no micro batch on up to {limits.max_gpus} GPUs makes a global batch of {limits.global_batch_size}"
         return InvalidInputError(message, field="constraints.global_batch_size")
+    workload = space.question.workload
+    if limits.min_num_sequences is not None and isinstance(workload, ServeWorkload):
+        replicas = ceil_div(limits.min_num_sequences, workload.num_sequences)
+        message = (
+            f"min_num_sequences {limits.min_num_sequences} takes {replicas} replicas of {workload.num_sequences}, and none"
+        )
+        return InvalidInputError(f"{message} of {limits.max_gpus} GPUs are as many", field="constraints.min_num_sequences")
     message = f"the layout takes at least {layout.num_gpus} GPUs, but max_gpus is {limits.max_gpus}"
     return InvalidInputError(message, field="constraints.max_gpus")

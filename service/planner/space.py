@@ -14,9 +14,9 @@ LEVEL = 0.95
 """The level of the estimator's intervals."""
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
-TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s")
+TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s", "min_tokens_per_second")
 _OF_TRAINING = ("global_batch_size", "max_step_time_s", "max_hours")
-_OF_SERVING = ("max_prefill_time_s", "max_time_per_output_token_s")
+_OF_SERVING = ("max_prefill_time_s", "max_time_per_output_token_s", "min_num_sequences")
 OFFLOADING, QUANTIZING = "offload", "quantization"
 ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
 """What a search uses only where the request allows it."""
@@ -39,10 +39,14 @@ class Limits:
     max_hours: float | None = None
     max_prefill_time_s: float | None = None
     max_time_per_output_token_s: float | None = None
+    min_tokens_per_second: float | None = None
+    """Of the whole job: tokens that are trained, or that all replicas put out."""
+    min_num_sequences: int | None = None
+    """Sequences that all replicas serve at once."""
 
     def __post_init__(self) -> None:
         """Refuse bounds below one, and a confidence that the intervals do not have."""
-        for name in ("max_gpus", "max_nodes", "global_batch_size"):
+        for name in ("max_gpus", "max_nodes", "global_batch_size", "min_num_sequences"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 message = f"{name} is {value}; it must be 1 or more"
@@ -88,6 +92,13 @@ class Question:
         if isinstance(self.workload, TrainWorkload) and self.limits.max_hours is not None and self.workload.num_tokens is None:
             message = "max_hours needs the tokens of the run: say num_tokens"
             raise InvalidInputError(message, field="constraints.max_hours")
+
+    @property
+    def counts_replicas(self) -> bool:
+        """Whether the search says how many replicas serve: where the request asks for as much as several may give."""
+        limits = self.limits
+        asked = limits.min_tokens_per_second is not None or limits.min_num_sequences is not None
+        return asked and isinstance(self.workload, ServeWorkload) and self.is_open("data_parallel")
 
     def is_open(self, name: str) -> bool:
         """Whether the search may vary a field."""

@@ -35,12 +35,13 @@ class Split:
 class Splits:
     """The splits of one question, as the tables of legality allow them."""
 
-    def __init__(self, model: Architecture, question: Question, asked: Layout, *, island_size: int | None) -> None:
-        """Look at nothing yet."""
+    def __init__(self, model: Architecture, question: Question, asked: Layout, *, island_size: int | None, alone: bool) -> None:
+        """Look at nothing yet; GPUs that are ``alone`` reach no other."""
         self.refused: Config | None = None
         """The first configuration that a rule forbids."""
         self._model, self._question, self._asked = model, question, asked
         self._island = island_size or asked.gpus_per_node
+        self._alone = alone
         self._reaches: dict[Way, Reach] = {}
 
     @cached_property
@@ -73,7 +74,7 @@ class Splits:
     def _options(self, way: Way, name: str) -> tuple[int, ...]:
         """Return the values that one degree may have, before it is known beside which others."""
         asked: int = getattr(self._asked, name)
-        values: Sequence[int] = range(1, self._most(name) + 1)
+        values: Sequence[int] = range(1, (1 if self._alone else self._most(name)) + 1)
         if not self._question.is_open(name) or (way.framework is None and name not in SERVED):
             values = (asked,)
         found = self.reach(way).degrees(name, values)

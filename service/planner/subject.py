@@ -7,11 +7,12 @@ from functools import partial
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
+from service.estimator.errors import InvalidInputError
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.layout import Layout
 from service.estimator.result import Detail, Estimate, Throughput
 from service.estimator.speed.throughput import WorkCache, throughput_of
-from service.estimator.workload import Workload
+from service.estimator.workload import ServeWorkload, Workload
 
 Evaluate = Callable[[Workload, Layout], Estimate]
 CorrectionsFor = Callable[[Workload, Layout], Corrections | None]
@@ -45,6 +46,20 @@ class Subject:
         return throughput_of(self.architecture, workload, layout, self.device, estimate, self.works)
 
 
+def check_alone(device: Device, workload: Workload, layout: Layout) -> None:
+    """Refuse a job of several MIG slices, but of replicas that stand alone.
+
+    Slices have neither peer-to-peer copies nor NVLink, and a process sees one of them (NVIDIA MIG User Guide, "Deployment
+    Considerations" and "CUDA Device Enumeration").
+    """
+    together = layout.num_gpus
+    if isinstance(workload, ServeWorkload) and layout.expert_parallel == 1:
+        together //= layout.data_parallel
+    if device.mig_profile is not None and together > 1:
+        message = f"{together} MIG slices {device.mig_profile} cannot work together: a job, or a served replica, has one slice"
+        raise InvalidInputError(message, field="layout")
+
+
 def make_subject(
     architecture: Architecture,
     device: Device,
@@ -56,6 +71,7 @@ def make_subject(
     recordings = PlanCache() if plans is None else plans
 
     def evaluate(workload: Workload, layout: Layout, detail: Detail = Detail.FULL) -> Estimate:
+        check_alone(device, workload, layout)
         known = corrections_for(workload, layout)
         return estimate(
             architecture, workload, layout=layout, device=device, corrections=known, plans=recordings, detail=detail

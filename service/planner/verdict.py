@@ -45,14 +45,16 @@ def needed_bytes(estimate: Estimate) -> int:
 
 
 def missing_bytes(estimate: Estimate, device: Device, *, confident: bool) -> int:
-    """Return the bytes missing on a GPU, in an engine's budget or on a node: at the interval's upper end if ``confident``.
+    """Return the bytes missing on a GPU, in a budget, or on a node: at the interval's upper end if ``confident``.
 
     A pool fills the budget whatever is asked, and yet graphs and contexts beside it must find room on the device.
     """
     on_device = (estimate.device_interval.high if confident else estimate.device_bytes) - device.usable_bytes
     host = estimate.host_memory_bytes
     on_host = 0 if host is None else estimate.host_bytes_per_node - host
-    return max(on_device, on_host, _missing_in_budget(estimate.serving, confident=confident), 0)
+    nvme = estimate.nvme_bytes
+    on_nvme = 0 if nvme is None else estimate.nvme_bytes_per_node - nvme
+    return max(on_device, on_host, on_nvme, _missing_in_budget(estimate.serving, confident=confident), 0)
 
 
 def _missing_in_budget(serving: Serving | None, *, confident: bool) -> int:

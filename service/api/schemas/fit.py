@@ -174,6 +174,7 @@ class FitAnswer(Answer, frozen=True, kw_only=True):
     headroom_bytes: Annotated[int, Meta(description="Usable less device bytes, never negative.")]
     deficit_bytes: Annotated[int, Meta(description="Device less usable bytes, never negative.")]
     host_bytes_per_node: int
+    nvme_bytes_per_node: int
     checkpoint_bytes: CheckpointAnswer | None
     serving: ServingAnswer | None
     throughput: ThroughputAnswer | None

@@ -46,6 +46,14 @@ class Constraints(Strict, frozen=True, kw_only=True):
     max_time_per_output_token_s: Annotated[
         Positive | UnsetType, Meta(description="Serving: seconds of one decode step with the full cache.")
     ] = UNSET
+    min_tokens_per_second: Annotated[
+        Positive | UnsetType,
+        Meta(description="Tokens per second of the whole job; serving: of all replicas, whose number is then searched."),
+    ] = UNSET
+    min_num_sequences: Annotated[
+        Count | UnsetType,
+        Meta(description="Serving: sequences that all replicas serve at once, `num_sequences` each; their number is searched."),
+    ] = UNSET
 
 
 class HowManyRequest(Strict, frozen=True, kw_only=True):

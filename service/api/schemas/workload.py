@@ -235,6 +235,9 @@ class LayoutRequest(Strict, frozen=True, kw_only=True):
     host_memory_bytes: Annotated[
         Memory | UnsetType, Meta(description="Memory of one node, which offloaded states must fit in.")
     ] = UNSET
+    nvme_bytes: Annotated[
+        Memory | UnsetType, Meta(description="NVMe of one node, which states and parameters offloaded to it must fit on.")
+    ] = UNSET
     gpus_per_node: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_GPUS_PER_NODE)] | UnsetType, Meta(description="GPUs that share a host.")
     ] = UNSET

@@ -70,6 +70,7 @@ def _of_training(layout: Layout) -> tuple[tuple[str, bool], ...]:
         ("shard_embeddings_separately", layout.shard_embeddings_separately),
         ("shard_size", layout.shard_size is not None),
         ("host_memory_bytes", layout.host_memory_bytes is not None),
+        ("nvme_bytes", layout.nvme_bytes is not None),
     )
 
 
@@ -82,6 +83,8 @@ def _training(model: Architecture, workload: TrainWorkload, layout: Layout) -> I
         yield "shard_embeddings_separately has no effect on one data-parallel rank"
     if layout.host_memory_bytes is not None and workload.offload == Offload():
         yield "host_memory_bytes has no effect: nothing is kept on the host"
+    if layout.nvme_bytes is not None and "nvme" not in {workload.offload.optimizer, workload.offload.parameters}:
+        yield "nvme_bytes has no effect: nothing is swapped to NVMe"
     if layout.expert_tensor_parallel is not None and not model.spec.num_experts:
         yield f"expert_tensor_parallel has no effect: {model.family} has no experts"
     if workload.framework is Framework.MEGATRON and workload.optimizer == "adamw":

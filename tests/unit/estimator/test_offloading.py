@@ -133,3 +133,14 @@ def test_a_lone_rank_fetches_its_parameters_from_the_host() -> None:
     assert _component(_ask(lone, Offload(), sequence_length=4096), "gathered_weights") == 0
     assert _component(away, "gathered_weights") >= block // 2
     assert _component(away, "weights") == _MODEL.buffer_bytes
+
+
+def test_what_is_swapped_is_counted_on_nvme_and_held_against_it() -> None:
+    """Master copy and moments are 12 bytes of each parameter, with parameters 14; a drive that is too small says so."""
+    states = _ask(_ranks(), Offload(optimizer=_NVME))
+    all_of_it = _ask(_ranks(), Offload(optimizer=_NVME, parameters=_NVME))
+    small = _ask(_ranks(nvme_bytes=states.nvme_bytes_per_node - 1), Offload(optimizer=_NVME))
+
+    assert all_of_it.nvme_bytes_per_node - states.nvme_bytes_per_node == pytest.approx(states.nvme_bytes_per_node / 6, rel=0.01)
+    assert _ask(_ranks(), Offload(optimizer=_CPU)).nvme_bytes_per_node == 0
+    assert any("the NVMe is too small" in warning for warning in small.warnings)

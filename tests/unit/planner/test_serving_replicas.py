@@ -6,6 +6,7 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
+from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.workload import Engine, ServeWorkload
 from service.planner.how_many import how_many
@@ -20,13 +21,14 @@ def plan(
     *,
     layout: Layout | None = None,
     fixed: frozenset[str] = frozenset(),
+    limits: Limits | None = None,
     **words: Any,  # noqa: ANN401 - each word has its own type
 ) -> Plan:
     """Ask how many A100s of 80 GB a replica takes."""
     asked: dict[str, Any] = {"num_sequences": 8, "prompt_tokens": 2048, "output_tokens": 256, "max_model_len": 4096}
     workload = ServeWorkload(**{"engine": Engine.VLLM} | asked | words)
     subject = make_subject(load_architecture(resolve_model(model)), resolve_gpu("A100-SXM4-80GB").device())
-    question = Question(workload=workload, layout=layout or Layout(), fixed=fixed, limits=Limits(max_gpus=64))
+    question = Question(workload=workload, layout=layout or Layout(), fixed=fixed, limits=limits or Limits(max_gpus=64))
     return how_many(subject, question)
 
 
@@ -79,3 +81,29 @@ def test_a_plan_fits() -> None:
     found = plan("llama-2-70b")
 
     assert found.candidates[0].judgement.verdict is Verdict.FITS
+
+
+def test_a_throughput_is_met_by_as_few_replicas_as_make_it() -> None:
+    """One replica makes less than is asked; the answer says how much, and the plan keeps the limit."""
+    one = plan("llama-2-7b", limits=Limits(max_gpus=8)).candidates[0]
+    assert one.throughput is not None
+    wanted = one.throughput.tokens_per_second * 2.5
+    found = plan("llama-2-7b", limits=Limits(max_gpus=8, min_tokens_per_second=wanted))
+
+    assert found.num_gpus == 3
+    assert [candidate.layout.data_parallel for candidate in found.candidates][:1] == [3]
+    assert "fewer than" in found.rejected[0].reason
+
+
+def test_so_many_sequences_take_so_many_replicas() -> None:
+    """Each serves what the request says; a number of replicas that is pinned is kept, and refused where it is too small."""
+    found = plan("llama-2-7b", limits=Limits(max_gpus=8, min_num_sequences=17))
+
+    assert (found.num_gpus, found.candidates[0].layout.data_parallel) == (3, 3)
+    with pytest.raises(InvalidInputError, match="takes 3 replicas of 8"):
+        plan(
+            "llama-2-7b",
+            layout=Layout(data_parallel=2),
+            fixed=frozenset({"data_parallel"}),
+            limits=Limits(max_gpus=8, min_num_sequences=17),
+        )
