@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-Config = Mapping[str, object]
+Config = dict[str, object]
 
 _ROTARY: Config = {
     "vocab_size": 1000,
@@ -253,7 +253,14 @@ TINY: Mapping[str, Config] = {
     "starcoder2": _ROTARY,
     "t5": _T5,
     "vit": _LEARNED | {"image_size": 56, "patch_size": 14, "num_labels": 10},
-    "whisper": _TWO_STACKS | {"num_mel_bins": 16, "max_source_positions": 50, "max_target_positions": 64, "pad_token_id": 0},
+    "whisper": _TWO_STACKS
+    | {
+        "num_mel_bins": 16,
+        "max_source_positions": 50,
+        "max_target_positions": 64,
+        "pad_token_id": 0,
+        "decoder_start_token_id": 1,
+    },
     "zamba2": _ROTARY
     | _MAMBA2
     | {

@@ -96,7 +96,7 @@ def _name_tokens(hf_config: PreTrainedConfig) -> None:
 def add_adapters(model: PreTrainedModel, lora: Lora) -> nn.Module:
     """Return the model frozen, with LoRA adapters as PEFT makes them: fp32, on every linear layer but the head by default."""
     if lora.variant != "lora" or lora.dtype is not DType.FP32:
-        message = f"a cpu probe makes plain fp32 LoRA adapters, not variant {lora.variant!r} in {lora.dtype.value}"
+        message = f"a probe makes plain fp32 LoRA adapters, not variant {lora.variant!r} in {lora.dtype.value}"
         raise Refusal(FailureKind.UNSUPPORTED, message)
     targets = "all-linear" if lora.targets is None else list(lora.targets)
     # PEFT asks for the flag where a layer stores its weight transposed, as GPT-2 does, and warns when it must flip it.
@@ -109,7 +109,7 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
     try:
         return TORCH_DTYPES[dtype]
     except KeyError:
-        message = f"a cpu probe has no {dtype.value} weights; it runs {', '.join(TORCH_DTYPES)}"
+        message = f"a probe has no {dtype.value} weights; it runs {', '.join(TORCH_DTYPES)}"
         raise Refusal(FailureKind.UNSUPPORTED, message) from None
 
 

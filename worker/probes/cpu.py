@@ -6,6 +6,7 @@ from service.estimator.dtypes import DType
 from service.jobs.contract import ProbeDevice
 from worker.probes import host
 from worker.probes.backend import Session, Subject, Tell
+from worker.probes.efficient import efficient_kernels
 from worker.probes.plan import Host, Point
 from worker.probes.products import fast_products
 from worker.probes.session import matrix_flops, run_point
@@ -35,7 +36,7 @@ class CpuBackend:
 
     def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
         """Build, run and measure one point; nothing of it is left afterwards."""
-        with fast_products():
+        with fast_products(), efficient_kernels():
             return run_point(subject, point, tell=tell)
 
     def environment(self) -> dict[str, str | int | None]:

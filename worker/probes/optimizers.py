@@ -49,7 +49,7 @@ def make_stepper(
     ``casts_when_gathered``: sharded parameters may be computed with in another dtype than they are kept in.
     """
     if optimizer not in _OPTIMIZERS:
-        message = f"a cpu probe cannot run optimizer {optimizer!r}; it runs {', '.join(_OPTIMIZERS)}"
+        message = f"a probe cannot run optimizer {optimizer!r}; it runs {', '.join(_OPTIMIZERS)}"
         raise Refusal(FailureKind.UNSUPPORTED, message)
     _check(precision, casts_when_gathered=casts_when_gathered)
     return _joined([_stepper(alike, precision, optimizer=optimizer, clip=clip) for alike in _alike(parameters)])
@@ -101,7 +101,7 @@ def _check(precision: Precision, *, casts_when_gathered: bool) -> None:
     cast = precision.compute_dtype is not precision.param_dtype and not precision.autocast and not casts_when_gathered
     if consistent and not cast and precision.param_dtype in TORCH_DTYPES:
         return
-    message = f"precision {precision.name!r} needs a sharded or custom loop; a cpu probe runs one plain loop on one rank"
+    message = f"precision {precision.name!r} needs a sharded or custom loop; a probe runs one plain loop on one rank"
     raise Refusal(FailureKind.UNSUPPORTED, message)
 
 
@@ -207,7 +207,7 @@ def _masters_read_param_grads(parameters: Sequence[nn.Parameter], *, optimizer: 
     if kernel is None:
         message = (
             f"{optimizer!r} reads 16-bit gradients into fp32 masters only in CUDA's own kernels; "
-            f"a cpu probe runs {', '.join(_MIXED)} with this precision, or {optimizer!r} with fp32 main gradients"
+            f"a probe runs {', '.join(_MIXED)} with this precision, or {optimizer!r} with fp32 main gradients"
         )
         raise Refusal(FailureKind.UNSUPPORTED, message)
 

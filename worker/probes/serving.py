@@ -91,7 +91,7 @@ def _tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor
 
 
 def check_serving(workload: ServeWorkload) -> None:
-    """Raise Refusal for words that a cpu probe does not run."""
+    """Raise Refusal for words that a probe does not run."""
     refused = {
         "engine": workload.engine is not Engine.TRANSFORMERS and workload.engine.value,
         "quantization": workload.quantization is not Quantization.NONE and workload.quantization.value,
@@ -102,7 +102,7 @@ def check_serving(workload: ServeWorkload) -> None:
     for name, value in refused.items():
         if value:
             message = (
-                f"a cpu probe serves with engine transformers, unquantised, without beams, from a dynamic or static cache in "
+                f"a probe serves with engine transformers, unquantised, without beams, from a dynamic or static cache in "
                 f"the weights' dtype; {name} is {value}"
             )
             raise Refusal(FailureKind.UNSUPPORTED, message)

@@ -10,6 +10,7 @@ from service.estimator.dtypes import DType
 from service.estimator.workload import ServeWorkload, TrainWorkload
 from worker.probes.backend import Session, Subject, Tell
 from worker.probes.build import TORCH_DTYPES
+from worker.probes.efficient import cpu_choices
 from worker.probes.extrapolate import Reading, instant_of
 from worker.probes.host import peak_resident_bytes
 from worker.probes.plan import NUM_STEPS, Point
@@ -56,7 +57,9 @@ def _run(subject: Subject, point: Point, tell: Tell) -> tuple[float, ...]:
 
 
 def _train(subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) -> tuple[float, ...]:
-    trainee = make_trainee(subject.config, workload, layers=point.layers, kernel=subject.kernel)
+    trainee = make_trainee(
+        subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=cpu_choices(workload.attention)
+    )
     seconds = train(
         trainee,
         micro_batch_size=point.micro_batch_size,
@@ -68,7 +71,9 @@ def _train(subject: Subject, workload: TrainWorkload, point: Point, tell: Tell) 
 
 
 def _serve(subject: Subject, workload: ServeWorkload, point: Point, tell: Tell) -> tuple[float, ...]:
-    server = make_server(subject.config, workload, layers=point.layers, kernel=subject.kernel)
+    server = make_server(
+        subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=cpu_choices(workload.attention)
+    )
     return serve(
         server,
         num_sequences=point.micro_batch_size,

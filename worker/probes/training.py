@@ -127,9 +127,9 @@ def _autocast(trainee: Trainee) -> AbstractContextManager[object]:
 
 
 def check_training(workload: TrainWorkload) -> None:
-    """Raise Refusal for words that a cpu probe does not run."""
+    """Raise Refusal for words that a probe does not run."""
     if workload.loss is not Loss.FULL_LOGITS:
-        message = f"a cpu probe runs transformers' own loss, not {workload.loss.value!r}; ask with loss full_logits"
+        message = f"a probe runs transformers' own loss, not {workload.loss.value!r}; ask with loss full_logits"
         raise Refusal(FailureKind.UNSUPPORTED, message)
     if workload.activation_checkpointing is Checkpointing.SELECTIVE:
         message = "transformers checkpoints whole layers: activation_checkpointing none and full can be run, selective cannot"

@@ -26,6 +26,7 @@ from service.estimator.workload import (
 from service.jobs.contract import ModelSource, ProbeDevice, task_of
 from service.usecases.measurable import check_measurable, check_plannable
 from tests.job_builders import TINY_LLAMA, a_request
+from tests.tiny_models import tiny_config
 
 FP8 = Precision(
     name="custom", param_dtype=DType.FP8, compute_dtype=DType.FP8, grad_dtype=DType.FP32, optimizer_dtype=DType.FP32
@@ -42,7 +43,6 @@ def serving(**words: Any) -> dict[str, object]:  # noqa: ANN401  # words of Serv
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"device": ProbeDevice.CUDA}, "device"),
         ({"layout": Layout(pipeline_parallel=2)}, "layout.pipeline_parallel"),
         ({"layout": Layout(data_parallel=2), "rank": 2}, "rank"),
         ({"model": ModelSource(architecture={})}, "model"),
@@ -92,12 +92,20 @@ def test_what_the_estimator_cannot_answer_is_not_queued(workload: Workload, fiel
 
 
 @pytest.mark.parametrize("model_type", ["bert", "t5", "whisper", "vit"])
-def test_a_model_that_no_probe_builds_is_not_queued(model_type: str) -> None:
-    """Probes run causal language models; encoders are answered for, and measured by nobody."""
-    model = architecture_from_config({"model_type": model_type})
+def test_what_writes_no_tokens_is_trained_and_not_served(model_type: str) -> None:
+    """Probes build encoders, vision models and models of two stacks; their passes are those of training alone."""
+    model = architecture_from_config(tiny_config(model_type))
+    length = {"vit": 17, "whisper": 50}.get(model_type, 64)
 
+    check_plannable(model, TrainWorkload(sequence_length=length), Layout())
     with pytest.raises(InvalidRequestError, match=f"and {model_type} is none"):
-        check_plannable(model, TrainWorkload(sequence_length=64), Layout())
+        check_plannable(model, ServeWorkload(num_sequences=1, prompt_tokens=8), Layout())
+
+
+@pytest.mark.parametrize("device", list(ProbeDevice))
+def test_every_device_is_asked_in_the_same_words(device: ProbeDevice) -> None:
+    """A request waits for a worker of its device."""
+    check_measurable(msgspec.structs.replace(a_request(), device=device))
 
 
 @pytest.mark.parametrize("change", [{}, serving(), serving(weight_dtype=DType.FP32, kv_cache_dtype=DType.FP32)])

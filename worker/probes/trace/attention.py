@@ -22,7 +22,7 @@ _ALIGNMENT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
+class Call:
     """One call of ``scaled_dot_product_attention``, its parts in the dtype in which CUDA would run it."""
 
     query: torch.Tensor
@@ -35,17 +35,25 @@ class _Call:
     grouped: bool
 
 
-def attention_with(asked: Attention) -> Callable[..., torch.Tensor]:
-    """Return a stand-in for ``scaled_dot_product_attention`` that runs the asked kernel, through CUDA's own operators."""
+Kernels = Mapping[Kernel, Callable[[Call], torch.Tensor]]
+"""What runs a call, by the kernel that CUDA would choose for it."""
+
+
+def attention_with(asked: Attention, kernels: Kernels | None = None) -> Callable[..., torch.Tensor]:
+    """Return a stand-in for ``scaled_dot_product_attention`` that runs the asked kernel, through CUDA's own operators.
+
+    ``kernels`` are others that make and keep the same tensors, on a device where CUDA's do not run.
+    """
+    run = kernels or CUDA_KERNELS
 
     def attention(*args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401 - the signature is torch's
         call = _read(*args, **kwargs)
-        return _RUN[_kernel_for(asked, call)](call)
+        return run[_kernel_for(asked, call)](call)
 
     return attention
 
 
-def _kernel_for(asked: Attention, call: _Call) -> Kernel:
+def _kernel_for(asked: Attention, call: Call) -> Kernel:
     """Return the asked kernel where it takes the call, else the one that SDPA falls back to, call by call."""
     if asked is Attention.MATH:
         return Kernel.MATH
@@ -57,7 +65,7 @@ def _kernel_for(asked: Attention, call: _Call) -> Kernel:
     return Kernel.MATH if call.grouped and asked is not Attention.FLASH else Kernel.EFFICIENT
 
 
-def _flash_takes(call: _Call) -> bool:
+def _flash_takes(call: Call) -> bool:
     """Return whether flash has a kernel for this (``sdp_utils.cpp``): 16 bit, no mask, heads of one width up to 256."""
     query, key, value = call.query, call.key, call.value
     square = query.shape[-2] == key.shape[-2] or not call.is_causal
@@ -65,11 +73,11 @@ def _flash_takes(call: _Call) -> bool:
     return call.bias is None and square and one_width and query.dtype in {torch.bfloat16, torch.float16}
 
 
-def _read(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> _Call:  # noqa: ANN401 - as above
+def _read(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> Call:  # noqa: ANN401 - as above
     given = dict(zip(("attn_mask", "dropout_p", "is_causal"), rest, strict=False)) | named
     query, key, value, mask = (_lower(tensor) for tensor in (query, key, value, given.get("attn_mask")))
     scale = given.get("scale")
-    return _Call(
+    return Call(
         query=query,
         key=key,
         value=value,
@@ -89,7 +97,7 @@ def _lower(tensor: torch.Tensor | None) -> Any:  # noqa: ANN401 - what came, in 
     return tensor.to(torch.get_autocast_dtype("cpu"))
 
 
-def _flash(call: _Call) -> torch.Tensor:
+def _flash(call: Call) -> torch.Tensor:
     width = call.query.shape[-1]
     missing = -width % _ALIGNMENT
     parts = (call.query, call.key, call.value)
@@ -102,7 +110,8 @@ def _flash(call: _Call) -> torch.Tensor:
     return mixed[..., :width] if missing else mixed
 
 
-def _math(call: _Call) -> torch.Tensor:
+def math_attention(call: Call) -> torch.Tensor:
+    """Run matrix products, which keep the scores."""
     outputs = _aten._scaled_dot_product_attention_math(  # noqa: SLF001 - an operator's name
         call.query,
         call.key,
@@ -117,7 +126,8 @@ def _math(call: _Call) -> torch.Tensor:
     return mixed
 
 
-def _efficient(call: _Call) -> torch.Tensor:
+def efficient_attention(call: Call) -> torch.Tensor:
+    """Run the memory-efficient kernel, prepared as ATen prepares it."""
     query, key, value, bias = call.query, call.key, call.value, call.bias
     if call.grouped:
         key, value = (heads.repeat_interleave(query.shape[1] // heads.shape[1], dim=1) for heads in (key, value))
@@ -146,6 +156,6 @@ def _aligned(bias: torch.Tensor) -> torch.Tensor:
     return pad(bias, (0, -columns % _ALIGNMENT))[..., :columns]
 
 
-_RUN: Mapping[Kernel, Callable[[_Call], torch.Tensor]] = MappingProxyType(
-    {Kernel.FLASH: _flash, Kernel.EFFICIENT: _efficient, Kernel.MATH: _math},
+CUDA_KERNELS: Kernels = MappingProxyType(
+    {Kernel.FLASH: _flash, Kernel.EFFICIENT: efficient_attention, Kernel.MATH: math_attention},
 )

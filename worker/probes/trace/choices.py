@@ -10,13 +10,13 @@ from torch.overrides import TorchFunctionMode
 from service.estimator.workload import Attention
 from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
-from worker.probes.trace.attention import attention_with
+from worker.probes.trace.attention import CUDA_KERNELS, Kernels, attention_with
 
 
 class _CudaAttention(TorchFunctionMode):
-    def __init__(self, asked: Attention) -> None:
+    def __init__(self, asked: Attention, kernels: Kernels) -> None:
         super().__init__()
-        self._attention = attention_with(asked)
+        self._attention = attention_with(asked, kernels)
 
     def __torch_function__(
         self,
@@ -33,10 +33,15 @@ class _CudaAttention(TorchFunctionMode):
 
 def traced_choices(asked: Attention) -> Choices:
     """Return what runs a forward pass with CUDA's choices, and attention through CUDA's own operators: none is computed."""
+    return choices_with(asked, CUDA_KERNELS)
+
+
+def choices_with(asked: Attention, kernels: Kernels) -> Choices:
+    """Return what runs a forward pass with CUDA's choices, and attention through ``kernels``, call by call."""
 
     @contextmanager
     def choices(kernel: Kernel) -> Iterator[None]:
-        with cuda_choices(kernel), _CudaAttention(asked):
+        with cuda_choices(kernel), _CudaAttention(asked, kernels):
             yield
 
     return choices
