@@ -17,13 +17,18 @@ from service.errors import InvalidRequestError
 
 ACTIONS = ("create", "list", "revoke")
 SCOPES = tuple(scope.value for scope in Scope)
-_COLUMNS = ("id", "name", "key", "scopes", "state", "until", "last used")
+_COLUMNS = ("key", "name", "scopes", "state", "until", "last used")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take what to do, and what the key may."""
     parser.add_argument("action", type=one_of(ACTIONS), metavar=shown(ACTIONS), help="what to do")
-    parser.add_argument("subject", nargs="?", metavar="NAME|ID", help="name of the new key; id of the one to revoke")
+    parser.add_argument(
+        "subject",
+        nargs="?",
+        metavar="NAME|KEY",
+        help="name of the new key; how the one to revoke begins, as `list` shows it, or its id",
+    )
     parser.add_argument(
         "--scopes", type=_scopes, default=("read",), metavar=shown(SCOPES), help="what it may, with commas (default read)"
     )
@@ -39,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do it and print what came of it."""
     if options.action != "list" and options.subject is None:
-        message = f"which one? headroom keys {options.action} {'NAME' if options.action == 'create' else 'ID'}"
+        message = f"which one? headroom keys {options.action} {'NAME' if options.action == 'create' else 'KEY'}"
         raise InvalidRequestError(message)
     in_database = options.server is None and os.environ.get("DATABASE_URL")
     found = _in_database(options) if in_database else _on_server(options)
@@ -60,7 +65,8 @@ def _on_server(options: argparse.Namespace) -> list[Document]:
             case "create":
                 return [ask(client, "POST", path_of("keys"), body=_body(options)).json()]
             case _:
-                return [ask(client, "DELETE", path_of("keys", options.subject)).json()]
+                key_id = _id_of(options.subject, read_all(client, path_of("keys")))
+                return [ask(client, "DELETE", path_of("keys", key_id)).json()]
 
 
 def _body(options: argparse.Namespace) -> Document:
@@ -80,15 +86,16 @@ def _in_database(options: argparse.Namespace) -> list[Document]:
             life = None if options.life is None else timedelta(seconds=options.life)
             return [keys_at_home.create(options.subject, options.scopes, life=life, rate=options.rate, quota=options.quota)]
         case _:
-            return [keys_at_home.revoke(_id(options.subject))]
+            return [keys_at_home.revoke(UUID(_id_of(options.subject, keys_at_home.list_all())))]
 
 
-def _id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        message = f"{text!r} is no id of a key; `headroom keys list` shows them"
-        raise InvalidRequestError(message) from None
+def _id_of(subject: str, keys: Sequence[Document]) -> str:
+    """Return the id of the one key that is meant: by its id, or by its beginning; a whole key is its own beginning too."""
+    found = [key["id"] for key in keys if key["id"] == subject or f"{subject}_".startswith(f"{key['prefix']}_")]
+    if len(found) != 1:
+        message = f"there is no key {subject[:15]!r}; `headroom keys list` shows them"
+        raise InvalidRequestError(message)
+    return str(found[0])
 
 
 def _scopes(text: str) -> tuple[str, ...]:
@@ -114,14 +121,17 @@ def _show_new(key: Document) -> None:
 def _show(keys: Sequence[Document]) -> None:
     rows = [
         (
-            key["id"],
+            key["prefix"],
             key["name"],
-            f"{key['prefix']}…",
             ", ".join(key["scopes"]),
             key["state"],
-            key["expires_at"] or "",
-            key["last_used_at"] or "never",
+            _minute(key["expires_at"]) or "revoked",
+            _minute(key["last_used_at"]) or "never",
         )
         for key in keys
     ]
     console().print(table(_COLUMNS, rows))
+
+
+def _minute(moment: str | None) -> str:
+    return "" if moment is None else moment[:16].replace("T", " ")
