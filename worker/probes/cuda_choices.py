@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import dropout, layer_norm, log_softmax, scaled_dot_product_attention, softmax
+from torch.nn.functional import cross_entropy, dropout, layer_norm, log_softmax, nll_loss, scaled_dot_product_attention, softmax
 from torch.overrides import TorchFunctionMode
 
 from worker.probes.kernels import Kernel
@@ -68,6 +68,8 @@ class _CudaChoices(TorchFunctionMode):
             return func(*_attention_arguments(self._kernel, args, named), **named)
         if func is dropout:
             return _kernel_dropout(*args, **named)
+        if func is cross_entropy and torch.is_autocast_enabled("cpu"):
+            return _cuda_cross_entropy(*args, **named)
         if func in _FP32_UNDER_CUDA_AUTOCAST and torch.is_autocast_enabled("cpu"):
             return func(*(_upcast(argument) for argument in args), **named)
         return func(*args, **named)
@@ -114,6 +116,24 @@ def _kernel_dropout(
         return nn.functional.dropout(tensor, p, training, inplace)
     dropped: torch.Tensor = torch.native_dropout(tensor, p, training)[0]
     return dropped
+
+
+def _cuda_cross_entropy(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    *rest: Any,  # noqa: ANN401 - torch's own arguments, passed on
+    **named: Any,  # noqa: ANN401 - as above
+) -> torch.Tensor:
+    """Return the loss as CUDA's autocast makes it: a log-softmax in the logits' dtype, of which the loss takes an fp32 copy.
+
+    A CPU's makes the copy first. ``cross_entropy_loss`` asks for its input's dtype, which autocast respects (``LossNLL.cpp``,
+    ``autocast_mode.h``).
+    """
+    if named.pop("label_smoothing", 0.0) or rest:
+        return cross_entropy(logits, target, *rest, **named)
+    with torch.autocast("cpu", enabled=False):
+        likely = log_softmax(logits, dim=min(1, logits.dim() - 1), dtype=logits.dtype)
+        return nll_loss(likely.float(), target, **named)
 
 
 def _upcast(argument: object) -> object:

@@ -9,6 +9,8 @@ import torch
 
 _aten = torch.ops.aten
 _FP32_BYTES = 4
+Scratch = Callable[..., Sequence[int]]
+"""What a kernel takes beside its outputs, from its arguments: bytes, one number for each buffer."""
 
 
 def _layer_norm(func: Callable[..., Any], *args: object, **kwargs: object) -> object:
@@ -37,7 +39,7 @@ def _efficient_backward(_gradient: torch.Tensor, query: torch.Tensor, *_: object
 
 OUTPUTS: Mapping[object, Callable[..., object]] = MappingProxyType({_aten.native_layer_norm.default: _layer_norm})
 """Operators whose outputs have another dtype on CUDA."""
-SCRATCH: Mapping[object, Callable[..., Sequence[int]]] = MappingProxyType(
+SCRATCH: Mapping[object, Scratch] = MappingProxyType(
     {
         _aten._scaled_dot_product_flash_attention_backward.default: _flash_backward,  # noqa: SLF001 - an operator's name
         _aten._scaled_dot_product_efficient_attention_backward.default: _efficient_backward,  # noqa: SLF001 - an operator's name

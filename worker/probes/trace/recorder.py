@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from worker.probes.recorder import listening
 from worker.probes.trace.accumulation import accumulates_in_place
-from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH
+from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH, Scratch
 from worker.probes.trace.ledger import Ledger
 
 _aten = torch.ops.aten
@@ -39,10 +39,11 @@ _ON_HOST = frozenset({_aten.lift_fresh.default})
 class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Sits above the fake tensors' own mode, so that it sees what the device would be asked for, kernel by kernel."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        """Write into ``ledger``."""
+    def __init__(self, ledger: Ledger, scratch: Mapping[object, Scratch]) -> None:
+        """Write into ``ledger``; ``scratch`` says what kernels take beside their outputs."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.ledger = ledger
+        self._needs = scratch
         self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._left_out: dict[int, weakref.ref[Any]] = {}
 
@@ -67,8 +68,8 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
             self._leave_out(outputs)
         else:
             self._see_all(outputs, str(func))
-        if func in SCRATCH:
-            self._scratch(SCRATCH[func](*args, **named), str(func))
+        if func in self._needs:
+            self._scratch(self._needs[func](*args, **named), str(func))
         return outputs
 
     def place_of(self, tensor: torch.Tensor) -> int | None:
@@ -128,9 +129,9 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
 
 
 @contextmanager
-def recording_storages() -> Iterator[StorageRecorder]:
+def recording_storages(scratch: Mapping[object, Scratch] = SCRATCH) -> Iterator[StorageRecorder]:
     """Record what happens inside; the marks of ``worker.probes.recorder`` divide it."""
-    recorder = StorageRecorder(Ledger())
+    recorder = StorageRecorder(Ledger(), scratch)
     with listening(recorder.ledger.mark), _noticing_resizes(recorder), recorder:
         yield recorder
 

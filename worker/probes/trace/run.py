@@ -1,7 +1,7 @@
 """Runs one point of a plan on fake tensors and writes down what it allocates."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,12 +10,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from service.estimator.workload import ServeWorkload, TrainWorkload
 from worker.probes.backend import Subject, Tell
+from worker.probes.build import TORCH_DTYPES
 from worker.probes.plan import NUM_STEPS, Point
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import listening, mark
 from worker.probes.serving import make_server, serve
 from worker.probes.trace.choices import traced_choices
-from worker.probes.trace.known_values import whole_sequences
+from worker.probes.trace.cuda_kernels import SCRATCH, Scratch
+from worker.probes.trace.known_values import autocast_on_cuda, moved_in_place, whole_sequences
 from worker.probes.trace.ledger import Ledger
 from worker.probes.trace.recorder import StorageRecorder, recording_storages
 from worker.probes.trace.roles import Roles
@@ -30,13 +32,19 @@ class Traced:
     roles: Roles
 
 
-def run_traced(subject: Subject, point: Point, *, tell: Tell) -> Traced:
+def run_traced(subject: Subject, point: Point, *, tell: Tell, scratch: Mapping[object, Scratch] = SCRATCH) -> Traced:
     """Build the model and run it, without a weight or a product; nothing of it is left afterwards."""
     gc.collect()
     roles = Roles()
     tell("building the model")
-    ranks = fake_ranks(subject.layout, subject.rank)
-    with ranks, whole_sequences(), _not_collecting(), FakeTensorMode(), recording_storages() as recorder:
+    with (
+        fake_ranks(subject.layout, subject.rank),
+        whole_sequences(),
+        moved_in_place(),
+        _not_collecting(),
+        FakeTensorMode(),
+        recording_storages(scratch) as recorder,
+    ):
         witness = _Witness(recorder=recorder, roles=roles)
         if isinstance(subject.workload, ServeWorkload):
             _serve(witness, subject, subject.workload, point, tell)
@@ -81,7 +89,9 @@ def _train(witness: _Witness, subject: Subject, workload: TrainWorkload, point: 
         subject.config, workload, layers=point.layers, kernel=subject.kernel, choices=traced_choices(workload.attention)
     )
     witness.sees_model(trainee.subject)
-    with listening(lambda name: witness.sees_step(name, trainee)):
+    precision = workload.precision
+    autocast = TORCH_DTYPES[precision.compute_dtype] if precision.autocast else None
+    with autocast_on_cuda(autocast), listening(lambda name: witness.sees_step(name, trainee)):
         train(
             trainee,
             micro_batch_size=point.micro_batch_size,
