@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_filters(parser.add_argument_group("list and export"))
     _add_import(parser.add_argument_group("import"))
     add_words(parser)
-    parser.add_argument("--json", action="store_true", help="print the server's JSON")
+    parser.add_argument("--json", action="store_true", help="print the server's JSON; exported rows one a line")
     add_server(parser)
 
 
@@ -133,7 +134,7 @@ def _export(client: Client, options: argparse.Namespace) -> None:
     wanted = _wanted(options)
     if options.json:
         for row in _rows(client, wanted):
-            print_json(row)
+            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
         return
     with client.stream("GET", path_of("measurements"), params={"format": "csv", **wanted}) as stream:
         if not stream.is_success:
