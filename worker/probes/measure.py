@@ -139,6 +139,7 @@ def _compute_dtype(workload: Workload) -> DType:
 def _run(plan: Plan, subject: Subject, backend: Backend, say: Say) -> tuple[Session, ...]:
     steps = 2 + (_SERVE_STEPS if isinstance(subject.workload, ServeWorkload) else NUM_STEPS)
     teller = Teller(say=say, plan=plan, steps_per_point=steps)
+    teller.announce()
     sessions = []
     for point in plan.points:
         session = backend.run(subject, point, tell=teller.about(point))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from service.estimator.units import format_bytes
-from service.jobs.contract import ProbeLine, Progress, Sample
+from service.jobs.contract import Planned, PlannedRun, ProbeLine, Progress, Sample
 from worker.probes.host import resident_bytes
 from worker.probes.plan import Plan, Point
 
@@ -21,6 +21,21 @@ class Teller:
     steps_per_point: int
     began: float = field(default_factory=time.monotonic)
     done: int = 0
+
+    def announce(self) -> None:
+        """Tell what is going to be run, before anything is."""
+        runs = tuple(
+            PlannedRun(
+                num_layers=run.point.num_layers,
+                micro_batch_size=run.point.micro_batch_size,
+                sequence_length=run.point.sequence_length,
+                output_tokens=run.point.output_tokens,
+                why=run.why,
+                expected_s=round(run.expected_s, 3),
+            )
+            for run in self.plan.runs
+        )
+        self.say(Planned(runs=runs, expected_s=round(self.plan.expected_s, 3), notes=self.plan.notes))
 
     def about(self, point: Point) -> Callable[[str], None]:
         """Return what tells of one step of one point."""

@@ -27,6 +27,7 @@ from service.jobs.contract import (
     FailureKind,
     InstantReading,
     ModelSource,
+    Planned,
     ProbeDevice,
     ProbeLine,
     ProbeRequest,
@@ -194,11 +195,15 @@ def test_a_cache_holds_keys_and_values_of_every_token() -> None:
 
 
 def test_says_how_far_it_is() -> None:
-    """Progress grows from 0 to 1 in words and numbers, with samples of the process and of the tensors."""
+    """The plan comes first; then progress grows from 0 to 1 in words and numbers, with samples of process and tensors."""
     lines: list[ProbeLine] = []
 
-    measure(request(), lines.append)
+    result = measure(request(), lines.append)
 
+    assert isinstance(lines[0], Planned)
+    assert [run.num_layers for run in lines[0].runs] == [probe.num_layers for probe in result.probes]
+    assert all(run.why for run in lines[0].runs)
+    assert lines[0].expected_s > 0
     told = [line for line in lines if isinstance(line, Progress)]
     assert [line.fraction for line in told] == sorted(line.fraction for line in told)
     assert (told[0].fraction, told[-1].fraction) == (0.0, 1.0)
