@@ -14,6 +14,10 @@ from service.jobs.states import Status
 from service.usecases.access import MeasurementSort
 
 Json = Mapping[str, Any]
+PRIORITY = (
+    "Who goes first among those that wait: high before normal before low. A step is worth an hour of waiting, so nobody "
+    "waits for ever."
+)
 Family = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$(?!\n)")]
 Share = Annotated[float, Meta(ge=0, le=1e9)]
 
@@ -26,7 +30,7 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
     device: Annotated[ProbeDevice, Meta(description="Where the probe runs.")]
     layout: Annotated[LayoutRequest | UnsetType, Meta(description="How the real job is spread; default one GPU.")] = UNSET
     gpu: Annotated[GpuName | UnsetType, Meta(description="The GPU that the answer is wanted for.")] = UNSET
-    priority: Annotated[Priority, Meta(description="Who goes first among those that wait.")] = Priority.NORMAL
+    priority: Annotated[Priority, Meta(description=PRIORITY)] = Priority.NORMAL
     full_depth: Annotated[bool, Meta(description="Run every layer instead of slices.")] = False
     rank: Annotated[int, Meta(ge=0, description="Which rank of the layout is run; the first holds most.")] = 0
 
