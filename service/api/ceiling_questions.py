@@ -9,13 +9,15 @@ from service.api.hints import explain
 from service.api.questions import ResolvedModel, read_device
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.ceilings import CeilingRequest
+from service.api.schemas.fields import optional
 from service.api.schemas.fit import ModelReference
 from service.api.schemas.workload import WorkloadRequest
 from service.api.search_questions import words_said
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.planner.ceilings import Maximized
-from service.planner.space import SEARCHABLE, Limits, Question
+from service.planner.layouts import varied_words
+from service.planner.space import Limits, Question
 from service.usecases.ceilings import CeilingQuestion
 
 _LEAST = {
@@ -34,12 +36,15 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
     workload, workload_defaults = read_workload(_complete(request))
     layout, layout_defaults = read_layout(request.layout)
     starts = frozenset(_LEAST[maximized])
-    searched = SEARCHABLE - said - {"data_parallel"}
-    limits = Limits(max_gpus=layout.num_gpus, confidence=request.confidence)
+    num_gpus = optional(request.num_gpus)
+    fixed = said | starts | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())
+    limits = Limits(max_gpus=num_gpus or layout.num_gpus, confidence=request.confidence)
+    question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
+    searched = varied_words(question) - said
     lines = (*workload_defaults, *layout_defaults)
     return CeilingQuestion(
         architecture=_model(request, resolve),
-        question=Question(workload=workload, layout=layout, fixed=said | starts | {"data_parallel"}, limits=limits),
+        question=question,
         device=read_device(request.gpu),
         maximized=maximized,
         assumptions=tuple(line for line in lines if line.partition(" = ")[0].rpartition(".")[2] not in searched | starts),

@@ -35,8 +35,8 @@ EXAMPLE = {
         tag="ceilings",
         summary="Say how large a batch, a sequence, a load, an adapter or a model may be.",
         description="Bisects on the model's own answers: the ceiling comes with the answer of /v1/fit there and with what the "
-        "next value lacks. zero_stage, sharding, activation_checkpointing and micro_batch_size are searched where the request "
-        "says nothing.",
+        "next value lacks. Every layout of `num_gpus`, its framework, sharding and recomputation are searched where the "
+        "request says nothing; without `num_gpus` the GPUs are those of the `layout`.",
         body=CeilingRequest,
         example=EXAMPLE,
         replies={200: Reply(description="The ceiling, proved from both sides.", bodies=(CeilingAnswer,))},

@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import lcm
 
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
+from service.estimator.units import ceil_div
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.planner.layouts import Batch, Space
 from service.planner.moves import Config
+from service.planner.offer import Offer
 from service.planner.pace import seconds_per_token
-from service.planner.space import Question, configs
+from service.planner.space import Question
 from service.planner.subject import Subject
 from service.planner.verdict import Judgement, Verdict, judge, missing_bytes
 
@@ -34,6 +38,12 @@ MOST = {
 }
 """Beyond this nobody asks; a search that reaches it says so."""
 LEAST = {Maximized.NUM_PARAMETERS: 10**8}
+SIZES = (10**8, 10**9, 10**10, 10**11)
+"""Models whose layouts are tried: scaled families divide by other degrees the larger they are."""
+DIVISIBLE = 2**20
+"""Tokens that every degree which is a power of two divides: what layouts are listed for where a length is asked."""
+MAX_ANSWERED = 2
+"""Layouts of the largest values by their numbers whose answers are asked."""
 STEP = {Maximized.NUM_PARAMETERS: 10**8}
 """Sizes of models are asked in steps of a tenth of a billion; everything else in ones."""
 
@@ -69,21 +79,47 @@ SubjectOf = Callable[[int], Subject]
 
 
 def find_ceiling(question: Question, maximized: Maximized, subject_of: SubjectOf) -> Ceiling:
-    """Return the ceiling over everything that the request leaves open; equal ceilings go to the faster configuration.
+    """Return the ceiling over every layout that the request leaves open; equal ceilings go to the faster configuration.
 
-    ``subject_of`` returns the model at a value: the same for all, but for the number of parameters. Raises EstimatorError
-    when no configuration can run at the least value.
+    The GPUs are as many as ``max_gpus``. ``subject_of`` returns the model at a value: the same for all, but for the number of
+    parameters. Numbers alone rank the layouts, and the best few are answered in full. Raises EstimatorError when no
+    configuration can run at the least value.
     """
     _check(question.workload, maximized)
     search = _Search(question, maximized, subject_of)
-    least = LEAST.get(maximized, 1)
-    candidates = list(configs(question, question.layout.num_gpus))
-    found = [(config, reached) for config in candidates if (reached := search.bisect(config, least)) is not None]
+    candidates = _listed(question, maximized, subject_of)
+    ranked = search.ranked(candidates)
+    found = [
+        (config, reached) for config, start in ranked[:MAX_ANSWERED] if (reached := search.near(config, start)) is not None
+    ]
     if not found:
-        return search.nothing(candidates, least)
-    (_, best) = max(found, key=lambda pair: (pair[1].value, -search.cost(pair[1])))
-    following, refusal = search.following(next(config for config, reached in found if reached is best), best)
+        return search.nothing([config for config, _ in ranked[:MAX_ANSWERED]])
+    best_config, best = max(found, key=lambda pair: (pair[1].value, -search.cost(pair[1])))
+    following, refusal = search.following(best_config, best)
     return Ceiling(value=best.value, best=best, next=following, refusal=refusal, num_evaluated=search.num_evaluated)
+
+
+def _listed(question: Question, maximized: Maximized, subject_of: SubjectOf) -> list[Config]:
+    """Return every configuration on so many GPUs, at its smallest micro batch and with its pipeline kept busy."""
+    found: dict[Config, None] = {}
+    refused: Config | None = None
+    workload = question.workload
+    if maximized is Maximized.SEQUENCE_LENGTH and isinstance(workload, TrainWorkload):
+        question = replace(question, workload=replace(workload, sequence_length=DIVISIBLE))
+    for size in SIZES if maximized is Maximized.NUM_PARAMETERS else (LEAST.get(maximized, 1),):
+        subject = subject_of(size)
+        space = Space(subject.architecture, question, Offer(device=subject.device))
+        for slot in space.slots(question.limits.max_gpus):
+            kept = {batch.recomputed: batch for batch in sorted(space.batches(slot), key=_preferred, reverse=True)}
+            found.update(dict.fromkeys(space.config(slot, batch) for batch in kept.values()))
+        refused = refused or space.refused
+    if not found and refused is not None:
+        found[refused] = None
+    return list(found)
+
+
+def _preferred(batch: Batch) -> tuple[int, int]:
+    return batch.micro_batch_size, -batch.steps
 
 
 def _check(workload: Workload, maximized: Maximized) -> None:
@@ -103,48 +139,113 @@ class _Search:
 
     def __init__(self, question: Question, maximized: Maximized, subject_of: SubjectOf) -> None:
         self._question, self._maximized, self._subject_of = question, maximized, subject_of
-        self._step = STEP.get(maximized, 1)
         self.num_evaluated = 0
+        self._confident = question.limits.confidence is not None
         self._refusal: EstimatorError | None = None
 
-    def bisect(self, config: Config, least: int) -> Trial | None:
-        """Return the largest value that fits in a configuration; None when the least does not."""
-        low = self._fits(config, least)
+    def ranked(self, configs: list[Config]) -> list[tuple[Config, int]]:
+        """Return configurations with the largest value that their numbers allow, the largest first; 0 where none is.
+
+        One is looked into only where it beats the best few before it.
+        """
+        found: list[tuple[int, int, Config]] = []
+        for index, config in enumerate(configs):
+            floor = found[MAX_ANSWERED - 1][0] if len(found) >= MAX_ANSWERED else -1
+            if floor > 0 and not self._suffices(config, self._up(config, floor + 1)):
+                continue
+            found.append((self._largest(config, floor), -index, config))
+            found.sort(key=lambda one: one[:2], reverse=True)
+        return [(config, value) for value, _, config in found]
+
+    def near(self, config: Config, start: int) -> Trial | None:
+        """Return the largest value whose answer fits: near the one that numbers allow, whose reserve a replay may change."""
+        step, least = self._step(config), self._least(config)
+        value = max(start, least)
+        low, high, jump = self._fits(config, value), value, step
+        while low is None and value > least:
+            high, value = value, max(value - jump, least)
+            low, jump = self._fits(config, value), jump * 2
         if low is None:
             return None
-        value, most = least, MOST[self._maximized]
-        while value < most:  # doubling first: ceilings are small more often than large
-            value = min(max(value * 2, value + self._step), most)
-            tried = self._fits(config, value)
-            if tried is None:
-                break
-            low = tried
-        else:
-            return low
-        high = value
-        while high - low.value > self._step:
-            middle = (low.value + high) // 2 // self._step * self._step
+        if high == value:
+            low, high = self._above(config, low)
+        while high - low.value > step:
+            middle = low.value + (high - low.value) // (2 * step) * step
             tried = self._fits(config, middle)
             low, high = (tried, high) if tried is not None else (low, middle)
         return low
 
+    def _above(self, config: Config, low: Trial) -> tuple[Trial, int]:
+        """Return a value that fits, and a larger one that does not or that nobody asks for."""
+        jump = self._step(config)
+        while low.value + jump <= self._most():
+            tried = self._fits(config, low.value + jump)
+            if tried is None:
+                return low, low.value + jump
+            low, jump = tried, jump * 2
+        return low, low.value + jump
+
     def following(self, config: Config, best: Trial) -> tuple[Trial | None, str | None]:
         """Return the next value's trial, or the reason that it cannot run."""
-        if best.value >= MOST[self._maximized]:
+        following = best.value + self._step(config)
+        if following > self._most():
             return None, f"{best.value} is the largest value that is asked for"
         try:
-            return self._trial(config, best.value + self._step), None
+            return self._trial(config, following), None
         except EstimatorError as refusal:
             return None, str(refusal)
 
-    def nothing(self, candidates: list[Config], least: int) -> Ceiling:
+    def nothing(self, candidates: list[Config]) -> Ceiling:
         """Return that not even the least value fits, with the configuration that comes nearest."""
-        tried = [trial for config in candidates if (trial := self._tried(config, least)) is not None]
+        tried = [trial for config in candidates if (trial := self._tried(config, self._least(config))) is not None]
         if not tried:
-            assert self._refusal is not None, "a configuration without a trial was refused"  # noqa: S101 - kept by _tried
-            raise self._refusal
+            raise self._refusal or InvalidInputError("no layout of so many GPUs can be had", field="layout")
         nearest = min(tried, key=lambda trial: trial.missing_bytes)
         return Ceiling(value=None, best=None, next=nearest, refusal=None, num_evaluated=self.num_evaluated)
+
+    def _largest(self, config: Config, floor: int) -> int:
+        """Return the largest value that numbers allow, by doubling and bisection; 0 where the least is too large."""
+        step, low = self._step(config), self._up(config, max(floor + 1, self._least(config)))
+        if not self._suffices(config, low):
+            return 0
+        high = low
+        while high < self._most():
+            low, high = high, min(high * 2, self._most() // step * step)
+            if not self._suffices(config, high):
+                break
+            if high + step > self._most():
+                return high
+        while high - low > step:
+            middle = low + (high - low) // (2 * step) * step
+            low, high = (middle, high) if self._suffices(config, middle) else (low, middle)
+        return low
+
+    def _suffices(self, config: Config, value: int) -> bool:
+        subject, workload = self._subject_of(value), _with(config[0], self._maximized, value)
+        self.num_evaluated += 1
+        try:
+            estimate = subject.numbers(workload, config[1])
+        except EstimatorError as refusal:
+            self._refusal = self._refusal or refusal
+            return False
+        return not missing_bytes(estimate, subject.device, confident=self._confident)
+
+    def _step(self, config: Config) -> int:
+        """Return by how much values grow: sequences that are split stay divisible."""
+        layout = config[1]
+        if self._maximized is not Maximized.SEQUENCE_LENGTH or isinstance(config[0], ServeWorkload):
+            return STEP.get(self._maximized, 1)
+        slices = 2 * layout.context_parallel if layout.context_parallel > 1 else 1
+        return lcm(slices, layout.context_parallel * layout.tensor_parallel if layout.sequence_parallel else 1)
+
+    def _up(self, config: Config, value: int) -> int:
+        return ceil_div(value, self._step(config)) * self._step(config)
+
+    def _least(self, config: Config) -> int:
+        return self._up(config, LEAST.get(self._maximized, 1))
+
+    def _most(self) -> int:
+        return MOST[self._maximized]
 
     def cost(self, trial: Trial) -> float:
         """Return the time per token; serving has one configuration."""
@@ -169,8 +270,7 @@ class _Search:
         self.num_evaluated += 1
         estimate = subject.answer(workload, layout)
         judgement = judge(estimate, subject.device)
-        confident = self._question.limits.confidence is not None
-        missing = missing_bytes(estimate, subject.device, confident=confident)
+        missing = missing_bytes(estimate, subject.device, confident=self._confident)
         if judgement.verdict is Verdict.DOES_NOT_FIT:
             missing = max(missing, 1)
         return Trial(

@@ -1,15 +1,11 @@
-"""What a question fixes and allows, and what a ceiling may vary on its GPUs."""
+"""What a question fixes, bounds and allows."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.layout import MAX_ZERO_STAGE, Layout, Sharding
-from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
-from service.planner.moves import SPLITTING, Config
+from service.estimator.layout import Layout
+from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 
-SEARCHABLE = frozenset({"data_parallel", "zero_stage", "sharding", "activation_checkpointing", "micro_batch_size"})
-"""Fields that a ceiling's search varies when the request leaves them open."""
 LEVEL = 0.95
 """The level of the estimator's intervals."""
 DEFAULT_MAX_GPUS = 1024
@@ -20,7 +16,6 @@ _OF_SERVING = ("max_prefill_time_s", "max_time_per_output_token_s", "min_num_seq
 OFFLOADING, QUANTIZING = "offload", "quantization"
 ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
 """What a search uses only where the request allows it."""
-_MEGATRON_STAGES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,67 +98,3 @@ class Question:
     def is_open(self, name: str) -> bool:
         """Whether the search may vary a field."""
         return name not in self.fixed
-
-
-def configs(question: Question, num_gpus: int) -> Iterator[Config]:
-    """Yield every configuration of so many GPUs, at the smallest micro batch that is allowed."""
-    layout, workload = question.layout, question.workload
-    if _splits_replica(question):
-        yield workload, replace(layout, tensor_parallel=num_gpus // layout.num_gpus)
-        return
-    ranks = num_gpus // (layout.num_gpus // layout.data_parallel)
-    for sharding, stage in _shardings(question, ranks):
-        placed = replace(layout, data_parallel=ranks, sharding=sharding, zero_stage=stage)
-        if isinstance(workload, ServeWorkload):
-            yield workload, placed
-            continue
-        for checkpointing in _checkpointings(question, workload):
-            batched = _batched(question, replace(workload, activation_checkpointing=checkpointing), ranks)
-            if batched is not None:
-                yield batched, placed
-
-
-def _splits_replica(question: Question) -> bool:
-    """Whether the search may spread a replica over tensor-parallel ranks: of engines that do so for every model."""
-    workload = question.workload
-    engine = isinstance(workload, ServeWorkload) and workload.engine in SPLITTING
-    return engine and question.is_open("tensor_parallel")
-
-
-def _shardings(question: Question, ranks: int) -> tuple[tuple[Sharding, int], ...]:
-    """Return who may shard and how far; on one rank there is nothing to shard."""
-    asked = (question.layout.sharding, question.layout.zero_stage)
-    if isinstance(question.workload, ServeWorkload) or not question.is_open("zero_stage"):
-        return (asked,)
-    if not question.is_open("sharding"):
-        match question.layout.sharding:
-            case Sharding.DEEPSPEED:
-                return tuple((Sharding.DEEPSPEED, stage) for stage in range(MAX_ZERO_STAGE + 1))
-            case Sharding.MEGATRON:
-                return tuple((Sharding.MEGATRON, stage) for stage in range(_MEGATRON_STAGES))
-            case _:
-                return (asked,)
-    if ranks == 1:
-        return ((Sharding.DDP, 0),)
-    return ((Sharding.DDP, 0), *((Sharding.DEEPSPEED, stage) for stage in range(1, MAX_ZERO_STAGE + 1)))
-
-
-def _checkpointings(question: Question, workload: TrainWorkload) -> tuple[Checkpointing, ...]:
-    if question.is_open("activation_checkpointing"):
-        return (Checkpointing.NONE, Checkpointing.FULL)
-    return (workload.activation_checkpointing,)
-
-
-def _batched(question: Question, workload: TrainWorkload, ranks: int) -> TrainWorkload | None:
-    """Return the workload at its smallest micro batch; nothing when no micro batch makes the global batch."""
-    size = 1 if question.is_open("micro_batch_size") else workload.micro_batch_size
-    steps, batch = workload.gradient_accumulation_steps, question.limits.global_batch_size
-    if batch is None:
-        return replace(workload, micro_batch_size=size)
-    if question.is_open("gradient_accumulation_steps"):
-        steps = batch // (size * ranks)
-    elif question.is_open("micro_batch_size"):
-        size = batch // (steps * ranks)
-    if size * steps * ranks != batch:
-        return None
-    return replace(workload, micro_batch_size=size, gradient_accumulation_steps=steps)

@@ -11,6 +11,8 @@ from service.api.schemas.how_many import Confidence
 from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
 from service.planner.ceilings import Maximized
 
+MAX_GPUS = 1024
+
 
 def _open(struct: type[Any], name: str, tag: str) -> type[Any]:
     """Return a task's request in which nothing is required: what is maximised need not be said."""
@@ -43,6 +45,10 @@ class CeilingRequest(Strict, frozen=True, kw_only=True):
     maximize: Annotated[Maximized, Meta(description="What is made as large as it goes.")]
     model: ModelReference | UnsetType = UNSET
     layout: LayoutRequest | UnsetType = UNSET
+    num_gpus: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_GPUS)] | UnsetType,
+        Meta(description="GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as it says."),
+    ] = UNSET
     confidence: Confidence | None = 0.95
 
 

@@ -1,0 +1,110 @@
+"""Ceilings over every layout of some GPUs, held against asking each of them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.errors import EstimatorError
+from service.estimator.estimate import PlanCache
+from service.estimator.layout import Layout
+from service.estimator.units import GIB
+from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload
+from service.planner.ceilings import Ceiling, Maximized, find_ceiling
+from service.planner.layouts import Space
+from service.planner.moves import Config
+from service.planner.offer import Offer
+from service.planner.space import Limits, Question
+from service.planner.subject import Subject, make_subject
+from service.planner.verdict import missing_bytes
+from tests.unit.planner.builders import a_device
+
+MODEL = load_architecture(resolve_model("smollm2-135m"))
+PLANS = PlanCache()
+BATCHES = TrainWorkload(sequence_length=512)
+
+
+def subject_of(usable_bytes: int) -> Subject:
+    """Return a small model on a GPU of so much memory."""
+    return make_subject(MODEL, a_device(usable_bytes), plans=PLANS)
+
+
+def ceiling(question: Question, maximized: Maximized, usable_bytes: int = 4 * GIB) -> Ceiling:
+    """Return a ceiling of the small model."""
+    subject = subject_of(usable_bytes)
+    return find_ceiling(question, maximized, lambda _value: subject)
+
+
+def configs(question: Question, subject: Subject) -> Iterator[Config]:
+    """Yield every configuration of a question's GPUs, at micro batch 1."""
+    space = Space(MODEL, question, Offer(device=subject.device))
+    for slot in space.slots(question.limits.max_gpus):
+        yield from (space.config(slot, batch) for batch in space.batches(slot))
+
+
+def fits(subject: Subject, config: Config, size: int) -> bool:
+    """Whether a micro batch fits, answered in full."""
+    workload, layout = config
+    assert isinstance(workload, TrainWorkload)
+    try:
+        estimate = subject.answer(replace(workload, micro_batch_size=size), layout)
+    except EstimatorError:
+        return False
+    return not missing_bytes(estimate, subject.device, confident=True)
+
+
+@pytest.mark.parametrize("num_gpus", [1, 2])
+def test_no_layout_holds_a_larger_batch(num_gpus: int) -> None:
+    """Every layout of so many GPUs is asked for one more, and none has room for it."""
+    fixed = frozenset({"micro_batch_size", "gradient_accumulation_steps", "pipeline_parallel", "context_parallel"})
+    question = Question(workload=BATCHES, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=num_gpus))
+    found, subject = ceiling(question, Maximized.MICRO_BATCH_SIZE), subject_of(4 * GIB)
+
+    assert found.value is not None
+    assert found.best is not None
+    assert found.next is not None
+    assert found.best.missing_bytes == 0 < found.next.missing_bytes
+    assert found.next.value == found.value + 1
+    assert not [config for config in configs(question, subject) if fits(subject, config, found.value + 1)]
+
+
+def test_more_gpus_in_whichever_layout_hold_longer_sequences() -> None:
+    """Ranks share a sequence where a framework can split it; the length stays divisible, and so does the next."""
+    one, four = (
+        ceiling(
+            Question(workload=BATCHES, layout=Layout(), fixed=frozenset({"sequence_length"}), limits=Limits(max_gpus=count)),
+            Maximized.SEQUENCE_LENGTH,
+            8 * GIB,
+        )
+        for count in (1, 4)
+    )
+
+    assert one.value is not None
+    assert four.value is not None
+    assert four.best is not None
+    assert four.next is not None
+    assert four.value > 2 * one.value
+    ranks = four.best.layout.context_parallel
+    assert ranks > 1
+    assert four.value % (2 * ranks) == 0 == four.next.value % (2 * ranks)
+    assert isinstance(four.best.workload, TrainWorkload)
+    assert four.best.workload.framework in {Framework.TORCHTITAN, Framework.MEGATRON}
+
+
+def test_a_replica_is_spread_in_the_way_that_serves_most() -> None:
+    """On two GPUs more sequences fit than on one."""
+    device = resolve_gpu("A100-SXM4-40GB").device()
+    subject = make_subject(load_architecture(resolve_model("llama-2-13b")), device, plans=PLANS)
+    chat = ServeWorkload(engine=Engine.VLLM, num_sequences=1, prompt_tokens=1024, output_tokens=256, max_model_len=2048)
+    one, two = (
+        find_ceiling(
+            Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=count)), Maximized.NUM_SEQUENCES, lambda _: subject
+        )
+        for count in (1, 2)
+    )
+
+    assert one.value is not None
+    assert two.value is not None
+    assert two.value > 2 * one.value
