@@ -17,7 +17,7 @@ from deploy.gpu_sweep.case import Case, Header, Measured, Row, read_lines
 from deploy.gpu_sweep.cases import all_cases
 from deploy.gpu_sweep.child import Answer
 from deploy.gpu_sweep.predict import device_of, predict
-from deploy.gpu_sweep.runner import run_all, stable
+from deploy.gpu_sweep.runner import child_command, run_all, stable
 from service.estimator.units import format_bytes
 from service.jobs.contract import ProbeDevice
 
@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     left = left_over(chosen(all_cases(), options.only), rows)
     file = DataFile(path=options.out, device=options.device, header=header)
     until = time.monotonic() + 60 * options.minutes
-    with stable(options.device, ahead=options.ahead, log=options.out.with_suffix(".log")) as children:
+    command, log = child_command(options.device), options.out.with_suffix(".log")
+    with stable(command, ahead=options.ahead, num_cases=len(left), log=log) as children:
         num_run = run_all(left, children, until=until, on_answer=file.take)
     sys.stdout.write(f"{num_run} of {len(left)} cases run, {len(rows)} were there; {options.out}\n")
     return 0 if num_run == len(left) else 1

@@ -23,44 +23,45 @@ _LAST_WORDS = 600
 
 @dataclass(slots=True, kw_only=True)
 class Stable:
-    """Children that stand ready; ``ahead`` of them import while one works."""
+    """Children that stand ready: ``ahead`` of them import while one works, and no more than ``num_left`` are ever started."""
 
-    device: str
+    command: Sequence[str]
     ahead: int
+    num_left: int
     log: IO[bytes]
     _waiting: "deque[subprocess.Popen[bytes]]" = field(default_factory=deque)
 
     def take(self) -> "subprocess.Popen[bytes]":
         """Return the child that has waited longest; another begins to import."""
-        self.fill()
+        self._fill(max(1, self.ahead))
         child = self._waiting.popleft()
-        self._start()
+        self._fill(self.ahead)
         return child
-
-    def fill(self) -> None:
-        """Start as many as stand ready."""
-        while len(self._waiting) < self.ahead:
-            self._start()
 
     def close(self) -> None:
         """End those that nobody needed."""
         while self._waiting:
             kill(self._waiting.popleft())
 
-    def _start(self) -> None:
-        command = (sys.executable, "-m", "deploy.gpu_sweep.child", "--device", self.device)
-        self._waiting.append(
-            subprocess.Popen(  # noqa: S603 - our own module
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, start_new_session=True
+    def _fill(self, num_ready: int) -> None:
+        while len(self._waiting) < num_ready and self.num_left > 0:
+            self.num_left -= 1
+            child = subprocess.Popen(  # noqa: S603 - our own module
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, start_new_session=True
             )
-        )
+            self._waiting.append(child)
+
+
+def child_command(device: str) -> tuple[str, ...]:
+    """Return what a child runs."""
+    return (sys.executable, "-m", "deploy.gpu_sweep.child", "--device", device)
 
 
 @contextmanager
-def stable(device: str, *, ahead: int, log: Path) -> Iterator[Stable]:
-    """Give a stable; on leaving no child is left."""
+def stable(command: Sequence[str], *, ahead: int, num_cases: int, log: Path) -> Iterator[Stable]:
+    """Give a stable for so many cases; on leaving no child is left."""
     with log.open("ab") as words:
-        children = Stable(device=device, ahead=ahead, log=words)
+        children = Stable(command=command, ahead=ahead, num_left=num_cases, log=words)
         try:
             yield children
         finally:
