@@ -148,8 +148,8 @@ def samples(request: AnyRequest) -> ASGIApp:
         id="watchMeasurement",
         tag=TAG,
         summary="Follow a measurement as server-sent events until it is over.",
-        description="Events are `status`, `plan` (what is going to be run, why, and for how long), `progress` and `sample`, each "
-        "with an id; `Last-Event-ID` replays what followed it, at any API process. "
+        description="Events are `status`, `plan` (what is going to be run, why, and for how long), `progress` and `sample`, "
+        "each with an id; `Last-Event-ID` replays what followed it, at any API process. "
         "204 says that it is over and nothing follows, which tells an EventSource not to come back.",
         path=PATH,
         headers={"Last-Event-ID": LastEventId},
