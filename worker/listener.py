@@ -114,7 +114,7 @@ class Listener(Worker):
     def register_death(self) -> None:
         """Leave Redis a word, unless it is Redis that was lost: a second wait would be for the same silence."""
         if not self._is_lost:
-            super().register_death()
+            super().register_death()  # type: ignore[no-untyped-call]  # RQ annotates only some of its methods
 
     def subscribe(self) -> None:
         """Take no commands from Redis: who can write there could stop workers; a cancelled job says so in its row."""

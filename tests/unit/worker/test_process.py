@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.jobs.contract import ProbeFailure, ProbeResult, Progress, Sample
+from service.jobs.contract import ProbeFailure, ProbeNews, ProbeResult, Progress, Sample
 from tests.job_builders import a_probe_request
 from tests.processes import has_ended
 from tests.waiting import eventually
@@ -15,7 +15,7 @@ from worker import process
 from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, start_probe
 
 PROBE = (sys.executable, "-m", "tests.fake_probe")
-Line = Progress | Sample
+Line = ProbeNews
 
 
 def run(
