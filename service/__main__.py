@@ -28,6 +28,8 @@ COMMANDS = {
     "keys": "make, list and revoke keys",
     "measure": "ask for a measurement and watch it",
     "measurements": "list, show, export and import measurements",
+    "accuracy": "how far answers were from measurements, before and after calibration",
+    "calibrations": "list what was learnt from measurements, measure it again",
     "version": "print the version",
 }
 """Command → one line of help; its module is ``service.cli.<name with underscores>``."""
