@@ -98,7 +98,7 @@ def _compared(item: Document) -> Iterator[tuple[str, ...]]:
 
 def _peaks(found: Document) -> Iterator[tuple[str, ...]]:
     prediction = found["prediction"] or {}
-    if "quantities" in prediction:
+    if prediction.get("quantities"):
         yield from _compared(found)
         return
     for quantity, measured in _measured(found["peaks"]):

@@ -1,5 +1,6 @@
 """What a measurement says about the estimator: how far off it was, and what it should answer from now on."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -15,8 +16,8 @@ from service.db.queries.calibrations import add_calibration, calibrations_like, 
 from service.db.queries.measurements import succeeded_with_key
 from service.db.values import NewCalibration
 from service.estimator.estimate import PlanCache
-from service.jobs.contract import MeasureRequest, ProbeResult
-from service.usecases.evidence import Found, answer, found_in, ran_its_tokens
+from service.jobs.contract import MeasureRequest, ProbeDevice, ProbeResult
+from service.usecases.evidence import Answered, Found, answer, found_in, ran_its_tokens
 from service.usecases.residuals import Lesson, member_of, promise_of, write_down
 from service.usecases.shipped import group_of, shipped_evidence, shipped_members
 
@@ -25,23 +26,46 @@ MAX_EVIDENCE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """One quantity, measured and predicted; ``error`` is predicted / measured - 1."""
+
+    quantity: str
+    measured: int
+    predicted: int
+    error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The analytic answer beside what was measured; ``error`` is predicted / measured - 1."""
+    """The analytic answer beside what was measured: of allocated bytes, and of all that a GPU tells in ``quantities``."""
 
     allocated_bytes: int
     error: float
+    quantities: tuple[Beside, ...] = ()
 
 
 def predict(request: MeasureRequest, result: ProbeResult) -> Prediction | None:
     """Return how far off the analytic answer was; ``None`` where it has no answer, or there is no number to hold it against."""
-    answered = answer(request, PlanCache())
+    answered = answer(request, PlanCache(), environment=result.environment)
     measured = result.peaks.allocated_bytes
     if answered is None or result.peaks.out_of_memory or not measured:
         return None
     if not ran_its_tokens(answered.point, msgspec.to_builtins(result.probes), extrapolated=result.extrapolated):
         return None
     predicted = answered.estimate.allocated_bytes
-    return Prediction(allocated_bytes=predicted, error=predicted / measured - 1)
+    quantities = tuple(_beside(result, answered)) if request.device is ProbeDevice.CUDA else ()
+    return Prediction(allocated_bytes=predicted, error=predicted / measured - 1, quantities=quantities)
+
+
+def _beside(result: ProbeResult, answered: Answered) -> Iterator[Beside]:
+    found, peaks = answered.estimate, result.peaks
+    for name, measured, predicted in (
+        ("allocated_bytes", peaks.allocated_bytes, found.allocated_bytes),
+        ("reserved_bytes", peaks.reserved_bytes, found.reserved_bytes),
+        ("device_bytes", peaks.device_bytes, found.device_bytes),
+    ):
+        if measured:
+            yield Beside(quantity=name, measured=measured, predicted=predicted, error=predicted / measured - 1)
 
 
 def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:

@@ -12,13 +12,14 @@ from service.calibration.evidence import MeasuredPoint
 from service.db.measurement import StoredMeasurement
 from service.db.values import StoredCalibration
 from service.jobs.bell import no_bell
-from service.jobs.contract import JobPayload, ModelSource, ProbeReading
+from service.jobs.contract import JobPayload, ModelSource, Peaks, ProbeDevice, ProbeReading
 from service.settings import Settings
-from service.usecases import attempts, calibrations, measurements, outcomes
+from service.usecases import attempts, calibrations, learning, measurements, outcomes
 from tests.integration.usecases.learning_builders import (
     ADDRESS,
     ARCHITECTURE,
     KEY,
+    ON_GPU,
     Sessions,
     a_request,
     a_result,
@@ -63,7 +64,7 @@ def test_a_wrong_answer_is_corrected_by_all_that_was_measured(sessions: Sessions
     stored = learnt(sessions)
 
     assert stored.id == calibration_id_of(second) != calibration_id_of(first)
-    assert stored.evidence == (first.id, second.id)
+    assert set(stored.evidence) == {first.id, second.id}
     assert (
         from_document(stored.correction)
         .curves["backward"]
@@ -138,3 +139,19 @@ def test_a_result_and_what_it_teaches_are_one(sessions: Sessions) -> None:
     assert not outcomes.succeed(sessions, attempt, a_result(request))
 
     assert calibrations.latest_by_keys(sessions, [ADDRESS]) == {}
+
+
+def test_a_gpu_has_every_quantity_beside_its_prediction() -> None:
+    """A table shows reserved and device bytes as well, where a GPU was there to tell them."""
+    asked = a_request(device=ProbeDevice.CUDA)
+    found = a_result(asked)
+    peaks = Peaks(allocated_bytes=found.peaks.allocated_bytes, reserved_bytes=1 << 30, device_bytes=3 << 29)
+    prediction = learning.predict(asked, msgspec.structs.replace(found, peaks=peaks, environment=ON_GPU))
+
+    assert prediction is not None
+    assert [(one.quantity, one.measured) for one in prediction.quantities] == [
+        ("allocated_bytes", found.peaks.allocated_bytes),
+        ("reserved_bytes", 1 << 30),
+        ("device_bytes", 3 << 29),
+    ]
+    assert all(one.error == one.predicted / one.measured - 1 for one in prediction.quantities)
