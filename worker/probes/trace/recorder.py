@@ -32,6 +32,8 @@ _NO_STORAGE = frozenset(
     }
 )
 """Operators that look at a tensor and never make one: a third of a step's calls, passed on at once."""
+_WAITS = torch.ops._c10d_functional.wait_tensor.default  # noqa: SLF001 - an operator's name
+"""Waits for a collective and hands on what it is given; its fake is told to make a tensor of its own."""
 _ON_HOST = frozenset({_aten.lift_fresh.default})
 """``torch.tensor(3.0)`` is made on the CPU: optimizers count their steps with such tensors, unless they are fused."""
 
@@ -60,6 +62,8 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
         named = kwargs or {}
         if func in _NO_STORAGE:
             return func(*args, **named)
+        if func is _WAITS:
+            return args[0]
         if func is _aten.add.Tensor and accumulates_in_place(args, named):
             return args[0]
         as_on_cuda: Callable[..., object] = OUTPUTS.get(func) or _plain
@@ -98,7 +102,7 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
     def _see(self, tensor: torch.Tensor, operator: str) -> None:
         storage = tensor.untyped_storage()
         identity = storage._cdata  # noqa: SLF001 - the storage's identity
-        if identity in self._known or identity in self._left_out:
+        if identity in self._known or identity in self._left_out or tensor.device.type == "meta":
             return
         shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
         self._begin(storage, self.ledger.make(storage.nbytes(), operator, shape, dtype))

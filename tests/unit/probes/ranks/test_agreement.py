@@ -1,0 +1,57 @@
+"""Ranks with real tensors, with fake ones, and as they are estimated."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.estimator.device import Device
+from service.estimator.estimate import estimate
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
+from service.estimator.precision import POLICIES
+from service.estimator.workload import Checkpointing
+from service.jobs.contract import ProbeDevice
+from tests.unit.probes.ranks.runs import CAST_AT_GATHER, TRAIN, Asked, fsdp2, run
+
+ASKED = {
+    "FSDP2": Asked(layout=fsdp2(8), workload=replace(TRAIN, precision=CAST_AT_GATHER)),
+    "FSDP2 with masters, checkpointed": Asked(
+        layout=fsdp2(8),
+        workload=replace(TRAIN, precision=POLICIES["bf16_mixed"], activation_checkpointing=Checkpointing.FULL),
+    ),
+    "hybrid shards": Asked(layout=fsdp2(8, shard_size=4)),
+    "embedding and head apart": Asked(layout=fsdp2(8, shard_embeddings_separately=True)),
+    "kept after forward": Asked(layout=fsdp2(4, reshard_after_forward=False)),
+    "tensor parallel": Asked(layout=Layout(tensor_parallel=2)),
+    "both": Asked(layout=fsdp2(2, tensor_parallel=2)),
+    "DDP": Asked(layout=Layout(data_parallel=8)),
+}
+_ESTIMATED_OTHERWISE = {
+    "tensor parallel": "foreach takes what is split and what is whole in two parts, an estimate takes all at once",
+    "embedding and head apart": "an estimate gathers the last block before the gradient of the loss is there",
+}
+_ON_HOST_BYTES = 2048
+"""Steps that the optimizer counts and the tokens that both hold, which estimate and trace count differently."""
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_traced_rank_is_one_with_real_tensors(name: str) -> None:
+    """The peaks of every instant agree within 0.1 per cent, counters of steps and meshes of ranks aside."""
+    traced, real = (run(ASKED[name], device) for device in (ProbeDevice.TRACE, ProbeDevice.CPU))
+
+    for one, other in zip(traced.instants, real.instants, strict=True):
+        assert one.name == other.name
+        assert one.allocated_bytes == pytest.approx(other.allocated_bytes, rel=1e-3, abs=512)
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in _ESTIMATED_OTHERWISE])
+def test_a_traced_rank_is_what_was_estimated(name: str) -> None:
+    """The highest instant agrees within 0.2 per cent."""
+    asked = ASKED[name]
+    traced = run(asked, ProbeDevice.TRACE)
+    boundless = Device(name="none", capacity_bytes=2**60, usable_bytes=2**60)
+
+    answer = estimate(architecture_from_config(asked.config), asked.workload, layout=asked.layout, device=boundless)
+
+    highest = max(instant.allocated_bytes for instant in answer.instants)
+    assert traced.peaks.allocated_bytes == pytest.approx(highest, rel=2e-3, abs=_ON_HOST_BYTES)
