@@ -3,6 +3,8 @@
 import json
 import pickle
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -121,6 +123,34 @@ def test_poison_in_any_registry_is_not_read(
     assert not trap.exists()
 
 
+MAINTENANCE = """
+import sys
+from redis import Redis
+from rq import Queue, Worker
+connection = Redis.from_url(sys.argv[1])
+{first}
+Worker([Queue("measure-cpu", connection=connection)], connection=connection).clean_registries()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "runs"), [("", True), ("from service.jobs.bell import refuse_pickle; refuse_pickle()", False)]
+)
+def test_a_worker_without_our_serializer_unpickles_nothing(
+    redis_url: str, redis: "Redis", tmp_path: Path, *, first: str, runs: bool
+) -> None:
+    """RQ's maintenance with its default serializer, as its WorkerPool has it, runs the poison; in our processes it cannot."""
+    trap = tmp_path / "trap"
+    command = pickle.dumps(Trap(trap))
+    redis.hset("rq:job:poison", mapping={"created_at": "2026-01-01T00:00:00.000000Z", "data": b"", "meta": command})
+    redis.zadd(StartedJobRegistry("measure-cpu", connection=redis).key, {"poison:execution": 1.0})
+
+    script = MAINTENANCE.format(first=first)
+    subprocess.run([sys.executable, "-c", script, redis_url], check=False, capture_output=True, timeout=60)
+
+    assert trap.exists() is runs
+
+
 def test_results_and_workers_that_were_forged_are_not_read(redis_url: str, redis: "Redis", tmp_path: Path) -> None:
     """A result stream with a pickle, a worker that never was: a worker reads neither."""
     trap = tmp_path / "trap"
@@ -174,7 +204,7 @@ def test_an_ear_does_not_wait_for_a_silent_redis_for_long(redis_url: str) -> Non
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_a_lost_redis_gets_no_farewell(redis_url: str, redis: "Redis", is_lost: bool) -> None:  # noqa: FBT001  # a parameter
+def test_a_lost_redis_gets_no_farewell(redis_url: str, redis: "Redis", *, is_lost: bool) -> None:
     """When the ear was lost, leaving does not wait for the same silence again; else RQ's tools are told."""
 
     def idle() -> None:

@@ -114,7 +114,7 @@ def test_a_server_that_restarts_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("is_503", [False, True])
-def test_a_server_that_does_not_come_back_is_given_up(is_503: bool) -> None:  # noqa: FBT001  # a parameter
+def test_a_server_that_does_not_come_back_is_given_up(*, is_503: bool) -> None:
     """After a minute the command says what the matter is; the measurement goes on without it."""
     times = 0
 
