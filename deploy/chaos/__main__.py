@@ -25,12 +25,13 @@ SEED = 20_261_121
 NUM_JOBS = 200
 LEASE_S = 3.0
 BROKEN = 1
+PIPED_WIDTH = 128
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the storm and the stop-watch; 0 when every invariant and every bound held."""
     options = _parser().parse_args(arguments)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     broken: list[str] = []
     if options.only != "latencies":
         broken += _storm(console, seed=options.seed, num_jobs=options.jobs, num_workers=options.workers)

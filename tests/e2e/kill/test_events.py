@@ -2,38 +2,53 @@
 
 import socket
 from contextlib import ExitStack
+from uuid import UUID
 
 import httpx
 
-from service.jobs.states import Status
 from service.usecases import measurements
-from tests.system import IN_TIME_S, System
+from tests.job_builders import TINY_LLAMA
+from tests.system import IN_TIME_S, Script, System, succeeded_once
 
 
-def test_a_stream_goes_on_at_another_api(system: System) -> None:
-    """Last-Event-ID means the same to every process: together the two streams are all events, each once, and they end."""
+def test_kill_9_of_the_api_in_the_middle_of_a_job(system: System) -> None:
+    """The job does not notice; at another API the same request is the same job, and its events go on where they were."""
     gate = system.dir / "gate"
-    half = {"phase": "half", "fraction": 0.5}
-    job_id = system.submit([{"say": half}, {"sample": 7}, {"wait_for": str(gate)}, {"sample": 8}])
+    script: Script = [{"say": {"phase": "half", "fraction": 0.5}}, {"sample": 7}, {"wait_for": str(gate)}, {"sample": 8}]
     seen: list[int] = []
     with ExitStack() as stack:
         first, second = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
         killed, _ = system.start_api(first), system.start_api(second)
         system.start_worker()
 
-        seen += follow(first, f"/v1/measurements/{job_id}/events", after=0, stop_at="progress")
+        asked = submit(first, script)
+        events = f"{asked.headers['location']}/events"
+        seen += follow(first, events, after=0, stop_at="progress")
         killed.kill()
         killed.wait()
+        again = submit(second, script)
         gate.touch()
-        assert system.wait_for_end(job_id).status is Status.SUCCEEDED
-        seen += follow(second, f"/v1/measurements/{job_id}/events", after=seen[-1])
-        over = ask(second, f"/v1/measurements/{job_id}/events", after=seen[-1])
+        job = system.wait_for_end(UUID(asked.json()["id"]))
+        seen += follow(second, events, after=seen[-1])
+        over = ask(second, events, after=seen[-1])
 
-    told = measurements.events_after(system.sessions, job_id, seq=0).events
+    told = measurements.events_after(system.sessions, job.id, seq=0).events
+    assert asked.status_code == again.status_code == httpx.codes.ACCEPTED
+    assert again.json()["id"] == str(job.id)
+    assert succeeded_once(system, job.id, attempt=1)
     assert seen == [event.seq for event in told] == list(range(1, len(told) + 1))
-    assert told[-1].data["status"] == "succeeded"
     assert [event.data["bytes"] for event in told if event.kind == "sample"] == [7, 8]
     assert over.status_code == httpx.codes.NO_CONTENT
+
+
+def submit(api: socket.socket, script: Script) -> httpx.Response:
+    """Ask for the one measurement of this test, however often."""
+    body = {
+        "model": {"hf_config": {**TINY_LLAMA, "script": script}},
+        "workload": {"task": "train", "sequence_length": 8},
+        "device": "cpu",
+    }
+    return httpx.post(url(api, "/v1/measurements"), json=body, headers={"idempotency-key": "one"}, timeout=IN_TIME_S)
 
 
 def follow(api: socket.socket, path: str, *, after: int, stop_at: str | None = None) -> list[int]:

@@ -2,14 +2,10 @@
 
 import os
 import signal
-import socket
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import cast
-from uuid import UUID
 
-import httpx
 import psutil
 from redis import Redis
 
@@ -19,12 +15,9 @@ from service.jobs.states import Status
 from service.usecases import measurements, samples, workers
 from service.usecases.access import PageRequest
 from service.usecases.workers import WorkerState
-from tests.job_builders import TINY_LLAMA
 from tests.processes import has_ended
 from tests.system import IN_TIME_S, Script, System, horse_of, succeeded_once
 from tests.waiting import eventually
-
-WORKLOAD = {"task": "train", "sequence_length": 8}
 
 
 def held_up(system: System) -> tuple[Script, Path, Path]:
@@ -134,34 +127,6 @@ def test_kill_9_of_redis_in_the_middle_of_a_job(system: System) -> None:
         assert succeeded_once(system, job_id, attempt=1)
         assert bell.failures == 1
         assert worker.poll() is None
-
-
-def test_kill_9_of_the_api_in_the_middle_of_a_job(system: System) -> None:
-    """The job does not notice; the same request to the next API is the same job, and its events are all there."""
-    script, note, gate = held_up(system)
-    body = {"model": {"hf_config": {**TINY_LLAMA, "script": script}}, "workload": WORKLOAD, "device": "cpu"}
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/measurements"
-        ask = partial(httpx.post, url, json=body, headers={"Idempotency-Key": "one"}, timeout=IN_TIME_S)
-        api = system.start_api(listener)
-        system.start_worker()
-        first = ask()
-        system.wait_for_pid(note)
-
-        api.kill()
-        api.wait()
-        gate.touch()
-        job = system.wait_for_end(UUID(first.json()["id"]))
-        system.start_api(listener)
-        again = ask()
-        told = httpx.get(f"{url}/{job.id}/events", headers={"Last-Event-ID": "1"}, timeout=IN_TIME_S).text
-
-    assert first.status_code == again.status_code == 202
-    assert succeeded_once(system, job.id, attempt=1)
-    assert (again.json()["id"], again.json()["status"]) == (str(job.id), "succeeded")
-    assert "id: 1\n" not in told
-    assert "id: 2\n" in told
-    assert f"id: {job.last_event}\n" in told
 
 
 def test_a_ring_is_heard_at_once(system: System) -> None:
