@@ -27,7 +27,7 @@ TAGS = {
     "gpus": "The GPU catalogue.",
     "clusters": "Inventories of GPUs.",
     "reservations": "GPUs of a cluster that are promised for a time.",
-    "measurements": "Probes on real devices.",
+    "measurements": "Probes on real devices, and what was measured without one.",
     "calibrations": "What measurements taught.",
     "workers": "Who measures.",
     "keys": "Who may ask for what, and who changed what.",

@@ -113,6 +113,8 @@ def _said(settings: Mapping[str, str]) -> dict[str, str | int | float | bool]:
         said["gpu_memory_fraction"] = float(settings["gpu_memory_fraction"])
     if settings.get("dtype") in _DTYPES:
         said["weight_dtype"] = _DTYPES[settings["dtype"]]
+    if settings.get("kv_cache_dtype", "").startswith("fp8"):
+        said["kv_cache_dtype"] = "fp8"
     if "enforce_eager" in settings:
         said["enforce_eager"] = settings["enforce_eager"] == "True"
     return said

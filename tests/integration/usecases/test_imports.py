@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.errors import ImportRefusedError
+from service.errors import ImportRefusedError, InvalidRequestError
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
@@ -134,6 +134,14 @@ def test_one_wrong_job_keeps_all_of_them_out(sessions: Sessions) -> None:
         {"field": "items[1]", "message": f"the file names the GPU 'nvidia_h100_80gb_hbm3', and the question {GPU}"}
     ]
     assert stored(sessions) == 0
+
+
+def test_a_file_of_too_many_jobs_is_refused() -> None:
+    """One request is answered in seconds, whatever is in it."""
+    rows = [f"{job}.0|x|1|gres/gpu=1|gres/gpumem=1M" for job in range(imports.MAX_JOBS + 1)]
+
+    with pytest.raises(InvalidRequestError, match="1,001 jobs"):
+        read("\n".join([SACCT.split(b"\n")[0].decode(), *rows]).encode())
 
 
 def test_jobs_have_questions_of_their_own(sessions: Sessions) -> None:

@@ -44,6 +44,13 @@ def test_the_second_engine_of_vllm_is_read() -> None:
     assert {reading.place.rank for reading in found.readings} == {"EngineCore pid=125"}
 
 
+def test_a_cache_in_eight_bits_is_said() -> None:
+    """Whatever the eight bits are; ``auto`` says nothing."""
+    text = "Initializing a V1 LLM engine (v0.20.0) with config: kv_cache_dtype=fp8_e4m3\nGPU KV cache size: 5 tokens"
+
+    assert parse(text.encode()).said == {"kv_cache_dtype": "fp8"}
+
+
 def test_a_printed_number_is_as_exact_as_its_digits() -> None:
     """14.99 GiB stands for half a hundredth either side."""
     weights = next(reading for reading in read("vllm_0_19.log").readings if reading.quantity is Quantity.WEIGHTS)
