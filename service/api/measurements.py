@@ -109,7 +109,7 @@ def read(request: AnyRequest) -> ASGIApp:
         scope=Scope.MEASURE,
         is_change=True,
         tag=TAG,
-        summary="Cancel a measurement: a queued one at once, a running one within a heartbeat of its worker.",
+        summary="Cancel a measurement: a queued one at once, a running one within six seconds, whatever its probe is stuck in.",
         path=PATH,
         replies={200: Reply(description="Cancelled, or about to be.", bodies=(MeasurementAnswer,))},
         problems=(404, 409, 422, *STORED_PROBLEMS),

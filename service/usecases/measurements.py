@@ -94,7 +94,7 @@ def events_after(sessions: Sessions, job_id: UUID, *, seq: int) -> EventBatch:
 
 
 def cancel(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
-    """Cancel a queued job at once, a running one within a heartbeat of its worker; twice is once."""
+    """Cancel a queued job at once, a running one as soon as its worker looks (every second); twice is once."""
     with transaction(sessions) as session:
         row = queries.lock_job(session, job_id)
         if row is None:
