@@ -63,7 +63,7 @@ def rejected(nearest: Candidate, usable_bytes: int, *, too_slow: str | None = No
 def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
     if estimate.serving is not None and estimate.serving.smallest_bytes is not None:
-        return _of_budget(estimate.serving, nearest.missing_bytes)
+        return _of_budget(estimate, estimate.serving, usable_bytes)
     usable = f"of {format_bytes(usable_bytes)} usable"
     if largest.bytes > usable_bytes:
         verb = "need" if part.endswith("s") else "needs"
@@ -81,9 +81,14 @@ def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     return f"{estimate.peak_instant} needs {format_bytes(estimate.device_bytes)} per GPU {usable}, the most of it {share}"
 
 
-def _of_budget(serving: Serving, missing_bytes: int) -> str:
+def _of_budget(estimate: Estimate, serving: Serving, usable_bytes: int) -> str:
     needed, budget = max(serving.required_bytes, serving.smallest_bytes or 0), serving.budget_bytes
     said = f"the engine needs {format_bytes(needed)} per GPU of a budget of {format_bytes(budget)}"
     if needed > budget:
         return said
-    return f"{said}, which would be tight: up to {format_bytes(budget + missing_bytes)} at {LEVEL:.0%}"
+    high = serving.required_high_bytes
+    if high is not None and high > budget:
+        return f"{said}, which would be tight: up to {format_bytes(high)} at {LEVEL:.0%}"
+    most = format_bytes(estimate.device_interval.high)
+    beside = f"with what stands beside its budget of {format_bytes(budget)} the engine takes up to {most} at {LEVEL:.0%}"
+    return f"{beside}, of {format_bytes(usable_bytes)} usable"

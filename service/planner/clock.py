@@ -180,14 +180,14 @@ def _broken(limits: Limits, workload: Workload, throughput: Throughput) -> Itera
     serves = isinstance(workload, ServeWorkload)
     hours = throughput.hours_for_tokens
     asked = (
-        ("a step in seconds", None if serves else throughput.step_time_s, limits.max_step_time_s),
-        ("the run in hours", hours, limits.max_hours),
-        ("prefill in seconds", throughput.prefill_time_s, limits.max_prefill_time_s),
-        ("a token in seconds", throughput.step_time_s if serves else None, limits.max_time_per_output_token_s),
+        ("a step", "s", None if serves else throughput.step_time_s, limits.max_step_time_s),
+        ("the run", "hours", hours, limits.max_hours),
+        ("prefill", "s", throughput.prefill_time_s, limits.max_prefill_time_s),
+        ("a token", "s", throughput.step_time_s if serves else None, limits.max_time_per_output_token_s),
     )
-    for words, spent, most in asked:
+    for words, unit, spent, most in asked:
         if spent is not None and most is not None and spent > most:
-            yield f"{words} takes {spent:.3g}, more than {most:g}"
+            yield f"{words} takes {spent:.3g} {unit}, more than {most:g} {unit}"
 
 
 def _complexity(slot: Slot, batch: Batch) -> tuple[int, int, int, int]:

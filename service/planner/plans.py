@@ -122,7 +122,7 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         candidates=(),
         rejected=rejected,
         searched=searched,
-        reason=_why_none(question, [count for count in counts if space.slots(count)], closest),
+        reason=_why_none(question, offer, [count for count in counts if space.slots(count)], closest),
         closest=closest,
         smallest_change=_smallest_change(subject, closest.nearest, most=max(counts)) if closest.missing_bytes else None,
     )
@@ -137,9 +137,15 @@ def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...
             if found:
                 return found, tuple(misses)
         miss = search.rejection(count)
-        if miss is not None:
+        if miss is not None and not _is_told(search, misses, miss):
             misses.append(miss)
     return (), tuple(misses)
+
+
+def _is_told(search: Search, misses: Sequence[Rejected], miss: Rejected) -> bool:
+    """Whether a miss says of more replicas what has been said of fewer: that one of them does not fit."""
+    serves = isinstance(search.question.workload, ServeWorkload)
+    return serves and miss.missing_bytes > 0 and any(miss.reason == before.reason for before in misses)
 
 
 def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
@@ -196,15 +202,19 @@ def _smallest_change(subject: Subject, nearest: Candidate, *, most: int) -> Reme
     return next((remedy for remedy in remedies if remedy.verdict is Verdict.FITS and remedy.num_gpus <= most), None)
 
 
-def _why_none(question: Question, counts: Sequence[int], closest: Rejected) -> str:
+def _why_none(question: Question, offer: Offer, counts: Sequence[int], closest: Rejected) -> str:
     if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
         gpus = f"{closest.num_gpus} GPU" + ("s" if closest.num_gpus > 1 else "")
         return f"one replica does not fit on {gpus}: {closest.reason}; more replicas do not shrink it"
+    if offer.device.mig_profile is not None:
+        return f"a job has one MIG slice, and this one is too small: {closest.reason}"
     if len(counts) == 1 and not question.is_open("data_parallel"):
         verb = "GPU is" if counts[0] == 1 else "GPUs are"
         return f"{counts[0]} {verb} too few, and the request fixes their number: {closest.reason}"
-    most = question.limits.max_gpus
-    return f"max_gpus is {most}, and no number up to it is enough; the closest is {closest.num_gpus}: {closest.reason}"
+    most, closest_is = question.limits.max_gpus, f"the closest is {closest.num_gpus}: {closest.reason}"
+    if offer.max_gpus is not None and offer.max_gpus < most:
+        return f"there are {offer.max_gpus} {offer.device.name}, and no number of them is enough; {closest_is}"
+    return f"max_gpus is {most}, and no number up to it is enough; {closest_is}"
 
 
 def _refused(search: Search) -> EstimatorError | None:

@@ -112,6 +112,11 @@ class Search:
         found = self._candidate((workload, layout), self.subject.evaluate(workload, layout), 0.0)
         if not found.missing_bytes:  # its numbers suffice, so that it takes too long, or a replay reserves more
             found = self.answered(slot, batch, 0.0) or found
+        elif self.clock.is_limited:  # one that is enough once it is replayed may be what takes too long
+            found = next(self._replayed_fits(num_gpus, in_time=False), found)
+            if not found.missing_bytes:
+                slow = too_slow(self.question.limits, (found.workload, found.throughput))
+                return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
         slow = None if found.missing_bytes else too_slow(self.question.limits, self.clock.fastest(self._fitting(num_gpus)))
         return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
 
@@ -226,7 +231,7 @@ class Search:
         self._tried.setdefault(slot, []).append(tried)
         return tried
 
-    def _replayed_fits(self, num_gpus: int) -> Iterator[Candidate]:
+    def _replayed_fits(self, num_gpus: int, *, in_time: bool = True) -> Iterator[Candidate]:
         """Yield what is enough only when the allocator is replayed, of the configurations that come nearest."""
         usable = self.subject.device.usable_bytes
         near = [
@@ -241,7 +246,9 @@ class Search:
             slot = self.bounded(num_gpus)[index]
             batch = self.space.batches(slot)[0]
             found = self.answered(slot, batch, self.clock.seconds_per_token(slot, batch))
-            if found is not None and not found.missing_bytes and self.clock.is_in_time(found.workload, found.throughput):
+            if found is None or found.missing_bytes:
+                continue
+            if not in_time or self.clock.is_in_time(found.workload, found.throughput):
                 yield found
 
     def _missing(self, estimate: Estimate) -> int:
