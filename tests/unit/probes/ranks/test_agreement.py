@@ -1,6 +1,7 @@
 """Ranks with real tensors, with fake ones, and as they are estimated."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -10,7 +11,7 @@ from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.workload import Checkpointing
-from service.jobs.contract import ProbeDevice
+from service.jobs.contract import ProbeDevice, ProbeResult
 from tests.unit.probes.ranks.runs import CAST_AT_GATHER, TRAIN, Asked, fsdp2, run
 
 ASKED = {
@@ -34,10 +35,18 @@ _ON_HOST_BYTES = 2048
 """Steps that the optimizer counts and the tokens that both hold, which estimate and trace count differently."""
 
 
+@cache
+def trace(name: str) -> ProbeResult:
+    """Return what a rank's trace says; each is held to a real run and to an estimate."""
+    return run(ASKED[name], ProbeDevice.TRACE)
+
+
 @pytest.mark.parametrize("name", ASKED)
 def test_a_traced_rank_is_one_with_real_tensors(name: str) -> None:
     """The peaks of every instant agree within 0.1 per cent, counters of steps and meshes of ranks aside."""
-    traced, real = (run(ASKED[name], device) for device in (ProbeDevice.TRACE, ProbeDevice.CPU))
+    traced = trace(name)
+
+    real = run(ASKED[name], ProbeDevice.CPU)
 
     for one, other in zip(traced.instants, real.instants, strict=True):
         assert one.name == other.name
@@ -47,8 +56,7 @@ def test_a_traced_rank_is_one_with_real_tensors(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ASKED if name not in _ESTIMATED_OTHERWISE])
 def test_a_traced_rank_is_what_was_estimated(name: str) -> None:
     """The highest instant agrees within 0.2 per cent."""
-    asked = ASKED[name]
-    traced = run(asked, ProbeDevice.TRACE)
+    asked, traced = ASKED[name], trace(name)
     boundless = Device(name="none", capacity_bytes=2**60, usable_bytes=2**60)
 
     answer = estimate(architecture_from_config(asked.config), asked.workload, layout=asked.layout, device=boundless)
