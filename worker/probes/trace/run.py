@@ -6,14 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.jobs.contract import FailureKind
 from worker.probes.backend import Subject, Tell
 from worker.probes.build import TORCH_DTYPES
 from worker.probes.plan import NUM_STEPS, Point
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import listening, mark
+from worker.probes.refusal import Refusal
 from worker.probes.serving import make_server, serve
 from worker.probes.trace.choices import traced_choices
 from worker.probes.trace.cuda_kernels import SCRATCH, Scratch
@@ -42,6 +44,7 @@ def run_traced(subject: Subject, point: Point, *, tell: Tell, scratch: Mapping[o
         whole_sequences(),
         moved_in_place(),
         _not_collecting(),
+        _refusing_values(),
         FakeTensorMode(),
         recording_storages(scratch) as recorder,
     ):
@@ -52,6 +55,19 @@ def run_traced(subject: Subject, point: Point, *, tell: Tell, scratch: Mapping[o
             _train(witness, subject, subject.workload, point, tell)
         mark("end")
     return Traced(ledger=recorder.ledger, roles=roles)
+
+
+@contextmanager
+def _refusing_values() -> Iterator[None]:
+    """Refuse a model whose code reads a tensor's value: which way it goes decides its bytes, and nothing is guessed."""
+    try:
+        yield
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        message = (
+            f"this model's code reads values of tensors ({error.func}), and fake tensors have none: measure it on device cpu, "
+            "whose tensors are real"
+        )
+        raise Refusal(FailureKind.UNSUPPORTED, message) from error
 
 
 @contextmanager
