@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import httpx
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.http import Document, add_server, ask, connect, path_of
@@ -20,6 +21,8 @@ from service.errors import InvalidRequestError, ServiceError
 
 _DEVICES = ("cpu", "trace", "cuda")
 _PRIORITIES = ("low", "normal", "high")
+_STATUS_WIDTH = len("succeeded")
+_BAR_WIDTH = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +129,8 @@ class _Shown:
         elif kind == "status":
             # An attempt that was lost begins again from nothing.
             done = 1.0 if data["status"] == "succeeded" else 0.0
-            self._update(data["status"], data.get("reason", ""), done)
+            words = "starting the probe" if data["status"] == "running" else data.get("reason", "")
+            self._update(data["status"], words, done)
 
     def away(self, reason: str) -> None:
         """Show that the server is gone for now."""
@@ -146,14 +150,15 @@ def _plan_words(plan: Document) -> str:
         f" (about {run['expected_s']:.2g} s)"
         for run in plan["runs"]
     ]
-    return "\n".join([f"plan: {len(runs)} runs, about {plan['expected_s']:.2g} s", *runs, *plan["notes"]])
+    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return "\n".join([f"plan: {number}, about {plan['expected_s']:.2g} s", *runs, *plan["notes"]])
 
 
 @contextmanager
 def _progress() -> Iterator[tuple[Progress, TaskID]]:
     columns = (
-        TextColumn("{task.fields[status]:<9}"),
-        BarColumn(),
+        TextColumn("{task.fields[status]:<9}", table_column=Column(no_wrap=True, min_width=_STATUS_WIDTH)),
+        BarColumn(bar_width=_BAR_WIDTH),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
     )

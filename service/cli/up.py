@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access(parser)
     parser.add_argument("--data-dir", type=Path, help="where everything is kept (default HEADROOM_DATA_DIR or the user's data)")
     parser.add_argument(
-        "--workers", type=whole_number, default=1, help="workers that measure on the CPU (default 1; 0 for none)"
+        "--workers",
+        type=whole_number,
+        default=1,
+        help="workers that measure on the CPU, beside one that traces (default 1; 0 for none)",
     )
 
 
@@ -68,7 +71,9 @@ def _run(listener: socket.socket, data: DataDir, num_workers: int, log: Log, *, 
             environment.pop("REDIS_URL", None)
         run_to_end(_ours(data, "migrate", environment), log)
         children = [_api(data, environment, listener), _ours(data, "reconcile", environment)]
-        children += [_worker(data, environment, number) for number in range(1, num_workers + 1)]
+        children += [_worker(data, environment, f"worker-{number}", "cpu") for number in range(1, num_workers + 1)]
+        if num_workers:
+            children.append(_worker(data, environment, "tracer", "trace"))
         with kept(children, log) as ours:
             sys.stdout.write(f"Headroom is ready at {url_of(listener)}\n")
             sys.stdout.flush()
@@ -119,11 +124,10 @@ def _ours(data: DataDir, command: str, environment: Mapping[str, str], *argument
     )
 
 
-def _worker(data: DataDir, environment: Mapping[str, str], number: int) -> Child:
-    name = f"worker-{number}"
+def _worker(data: DataDir, environment: Mapping[str, str], name: str, device: str) -> Child:
     return Child(
         name=name,
-        program=(sys.executable, "-m", "worker", "--device", "cpu"),
+        program=(sys.executable, "-m", "worker", "--device", device),
         record=data.record(name),
         log_file=data.log_file(name),
         is_ready=lambda _pid: True,

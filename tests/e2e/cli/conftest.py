@@ -31,7 +31,7 @@ class Running:
     data_dir: Path
 
     def parts(self) -> dict[str, int]:
-        """Return the process id of every part that it records: api, reconcile, worker-1, postgres, redis."""
+        """Return the process id of every part that it records: api, reconcile, worker-1, tracer, postgres, redis."""
         found = {path.stem: read_record(path) for path in (self.data_dir / "records").glob("*.json")}
         return {name: record.pid for name, record in found.items() if record is not None and is_alive(record)}
 

@@ -30,7 +30,7 @@ def test_everything_runs_and_everything_stops(up: Up) -> None:
     """It is ready when it says so, and Ctrl-C ends every process with code 0."""
     running = up()
     assert _is_ready(running.url)
-    assert set(running.parts()) == {"postgres", "redis", "api", "reconcile", "worker-1"}
+    assert set(running.parts()) == {"postgres", "redis", "api", "reconcile", "worker-1", "tracer"}
     below = running.all_below()
     assert set(running.parts().values()) <= {process.pid for process in below}
 
