@@ -220,6 +220,12 @@ class ProbeReading(_Message, frozen=True, kw_only=True):
     step_time_s: StepTime | None = None
     out_of_memory: bool = False
     at_peak: AtPeak | None = None
+    layers: tuple[int, ...] = ()
+    """Places in the asked model of the layers that were kept."""
+    reserved_bytes: int | None = None
+    device_bytes: int | None = None
+    context_bytes: int | None = None
+    """What the GPU holds for the process before its first tensor."""
 
 
 class ProbeResult(_Message, frozen=True, kw_only=True, tag_field="type", tag="result"):

@@ -113,7 +113,7 @@ def mark_head(model: PreTrainedModel) -> None:
     """Begin the loss where the head begins, behind the model without it: fused losses never make its logits."""
     if model.base_model is not model:
         model.base_model.register_forward_hook(lambda _module, _args, _output: mark("loss/head"))
-        return
+    # OPT calls its decoder past the model around it.
     head = model.get_output_embeddings()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     if head is not None:
         head.register_forward_pre_hook(lambda _module, _args: mark("loss/head"))

@@ -18,7 +18,7 @@ from worker.probes.plan import NUM_STEPS, Plan, Point, Question, make_plan, work
 from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
 from worker.probes.refusal import Refusal
-from worker.probes.report import Ran, report
+from worker.probes.report import Ran, exhausted, report
 from worker.probes.serving import check_serving
 from worker.probes.stack import keep
 from worker.probes.teller import Say, Teller
@@ -34,11 +34,13 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
     question, config = _question(request)
     _check(question)
     analytic = _Analytic(question)
-    subject = _subject(question, config, request.rank)
+    subject = subject_of(question, config, request.rank)
     check_rank(question.layout, request.rank)
     bearable = device.host(_compute_dtype(question.workload))
     plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
     sessions = _run(plan, subject, device, say)
+    if sessions[-1].out_of_memory_at is not None:
+        return exhausted(plan, sessions, Ran(subject=subject, backend=device))
     answer = answer_of(plan, [session.reading for session in sessions], question, analytic.instants)
     difference = _difference(question, subject.kernel) if device.device is ProbeDevice.CPU else None
     return report(plan, sessions, answer, Ran(subject=subject, backend=device, difference=difference))
@@ -99,7 +101,8 @@ def _question(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:
     return question, config
 
 
-def _subject(question: Question, config: Mapping[str, object], rank: int) -> Subject:
+def subject_of(question: Question, config: Mapping[str, object], rank: int) -> Subject:
+    """Return what all points of a question have in common."""
     workload = question.workload
     shape = _attention_shape(question.architecture, workload)
     kernel = cuda_kernel(workload.attention, shape)
@@ -140,11 +143,13 @@ def _run(plan: Plan, subject: Subject, backend: Backend, say: Say) -> tuple[Sess
     steps = 2 + (_SERVE_STEPS if isinstance(subject.workload, ServeWorkload) else NUM_STEPS)
     teller = Teller(say=say, plan=plan, steps_per_point=steps)
     teller.announce()
-    sessions = []
+    sessions: list[Session] = []
     for point in plan.points:
         session = backend.run(subject, point, tell=teller.about(point))
         teller.found(instants_of(session.reading.live))
         sessions.append(session)
+        if session.out_of_memory_at is not None:
+            break  # what is deeper or longer would run out of it too
     return tuple(sessions)
 
 

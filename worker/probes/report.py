@@ -1,7 +1,7 @@
 """Turns what was run into the result that the service stores."""
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from statistics import median, quantiles
@@ -23,7 +23,7 @@ _P95 = 18
 
 _KERNEL_NOTES = {
     Kernel.FLASH: "attention ran the CPU's flash kernel, which keeps what CUDA's keeps: query, key, value, output, log-sum-exp",
-    Kernel.EFFICIENT: "CUDA's memory-efficient attention has no CPU kernel; the flash kernel that ran keeps the same tensors",
+    Kernel.EFFICIENT: "attention ran CUDA's memory-efficient operator in matrix products: it makes and keeps the same tensors",
 }
 
 
@@ -43,10 +43,7 @@ def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, ran: Ran) 
     difference = () if ran.difference is None else (ran.difference,)
     return ProbeResult(
         environment=environment(ran),
-        peaks=Peaks(
-            allocated_bytes=max(num_bytes for name, num_bytes in answer.instants.items() if name != LOAD),
-            process_rss_bytes=None if own is None else own.resident_bytes,
-        ),
+        peaks=_peaks(max(num_bytes for name, num_bytes in answer.instants.items() if name != LOAD), own),
         instants=_instants(answer.instants, {} if own is None else own.reading.allocator),
         probes=tuple(_probe(session) for session in sessions),
         extrapolated=plan.extrapolated,
@@ -54,6 +51,38 @@ def report(plan: Plan, sessions: tuple[Session, ...], answer: Answer, ran: Ran) 
         step_time_s=None if own is None else _step_time(own.step_seconds),
         transferable=_transferable(sessions, answer, ran),
         notes=(*plan.notes, *answer.notes, *_rank_notes(ran), *_kernel_notes(ran), *own_notes, *difference),
+    )
+
+
+def exhausted(plan: Plan, sessions: Sequence[Session], ran: Ran) -> ProbeResult:
+    """Return the result of a plan whose last session ran out of memory: what was held then, and nothing beyond."""
+    last = sessions[-1]
+    held = last.out_of_memory_at
+    assert held is not None  # noqa: S101 - what makes it the last
+    point = last.reading.point
+    where = f"{point.num_layers} of {plan.asked.num_layers} layers with {point.num_tokens} tokens"
+    return ProbeResult(
+        environment=environment(ran),
+        peaks=_peaks(held, last),
+        instants=_instants(instants_of(last.reading.live), last.reading.allocator),
+        probes=tuple(_probe(session) for session in sessions),
+        extrapolated=point != plan.asked,
+        transferable=False,
+        notes=(f"memory ran out with {where}: the bytes are those that were held then", *last.notes),
+    )
+
+
+def _peaks(allocated_bytes: int, own: Session | None) -> Peaks:
+    """Return the highest readings; beside the allocated bytes only a run of the asked model itself has any."""
+    if own is None:
+        return Peaks(allocated_bytes=allocated_bytes)
+    return Peaks(
+        allocated_bytes=allocated_bytes,
+        reserved_bytes=max(own.reserved.values()) if own.reserved else None,
+        device_bytes=own.device_bytes,
+        device_total_used_bytes=own.device_total_used_bytes,
+        process_rss_bytes=own.resident_bytes,
+        out_of_memory=own.out_of_memory_at is not None,
     )
 
 
@@ -100,6 +129,11 @@ def _probe(session: Session) -> ProbeReading:
         process_rss_bytes=session.resident_bytes,
         step_time_s=_step_time(session.step_seconds),
         at_peak=session.at_peak,
+        out_of_memory=session.out_of_memory_at is not None,
+        layers=point.layers,
+        reserved_bytes=max(session.reserved.values()) if session.reserved else None,
+        device_bytes=session.device_bytes,
+        context_bytes=session.context_bytes,
     )
 
 
