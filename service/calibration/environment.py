@@ -12,7 +12,7 @@ REFERENCE_VERSIONS: Mapping[str, str] = {"torch": "2.13", "transformers": "5.23"
 class Environment:
     """Releases by major and minor version, a driver as it names itself, and the GPU's name of the catalogue.
 
-    Without a GPU they are those of a run on a CPU or on fake tensors, whose allocated bytes the libraries alone decide.
+    CUDA's own libraries come with torch. Without a GPU they are those of a run on a CPU or on fake tensors, whose allocated bytes the libraries alone decide.
     """
 
     torch: str = REFERENCE_VERSIONS["torch"]
@@ -20,7 +20,6 @@ class Environment:
     peft: str = REFERENCE_VERSIONS["peft"]
     gpu: str | None = None
     driver: str | None = None
-    cuda: str | None = None
 
     @property
     def name(self) -> str:
@@ -28,12 +27,12 @@ class Environment:
         releases = f"torch {self.torch}, transformers {self.transformers}, peft {self.peft}"
         if self.gpu is None:
             return releases
-        return f"{self.gpu}, driver {self.driver or 'unknown'}, CUDA {self.cuda or 'unknown'}, {releases}"
+        return f"{self.gpu}, driver {self.driver or 'unknown'}, {releases}"
 
     @property
     def libraries(self) -> "Environment":
         """The same releases without a GPU."""
-        return replace(self, gpu=None, driver=None, cuda=None)
+        return replace(self, gpu=None, driver=None)
 
     @property
     def place(self) -> "Place":
@@ -73,7 +72,6 @@ def environment_of(found: Mapping[str, object], *, gpu: str | None = None) -> En
         peft=_minor(_text(found, "peft") or REFERENCE_VERSIONS["peft"]),
         gpu=gpu,
         driver=_text(found, "driver"),
-        cuda=_text(found, "cuda"),
     )
 
 

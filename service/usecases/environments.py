@@ -23,7 +23,7 @@ def environments_of(worker: SeenWorker) -> tuple[Environment, ...]:
     found = []
     for device in worker.devices:
         on_gpu = device.get("device") == ProbeDevice.CUDA.value
-        gpu = gpu_name(str(device["name"])) if on_gpu and device.get("name") else None
+        gpu = gpu_name(str(device.get("sku") or device["name"])) if on_gpu and device.get("name") else None
         environment = environment_of({**worker.versions, **device}, gpu=gpu)
         if environment is not None:
             found.append(environment)

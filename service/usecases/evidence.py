@@ -111,6 +111,9 @@ def _device(request: MeasureRequest, environment: Mapping[str, object]) -> Devic
 def _ran_on(request: MeasureRequest, environment: Mapping[str, object]) -> str:
     """Return the GPU that ran: as its driver names it, where the catalogue knows that, else the one that was asked for."""
     told = environment.get("gpu")
+    if environment.get("mig") is not None:
+        # A slice is no whole GPU of its kind.
+        return str(environment["mig"])
     names = [str(told)] if told else []
     names += [request.gpu] if request.gpu is not None else []
     known = [name for name in names if len(entries_named(name)) == 1]

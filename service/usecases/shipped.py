@@ -72,14 +72,17 @@ def group_of(found: Found, quantity: Quantity) -> Group:
 @cache
 def _shipped() -> tuple[tuple[str, Found], ...]:
     """Return every shipped measurement with the key of its question."""
-    plans, found = PlanCache(), []
-    for prior in list_priors():
-        one = found_in(_stored(prior), plans)
-        if one is not None:
-            request = one.answered.request
-            curve = calibration_key(one.answered.architecture, request.task.workload, request.layout)
-            found.append((curve, one))
-    return tuple(found)
+    plans = PlanCache()
+    return tuple(found for prior in list_priors() if (found := as_evidence(prior, plans)) is not None)
+
+
+def as_evidence(prior: PriorMeasurement, plans: PlanCache) -> tuple[str, Found] | None:
+    """Return a shipped measurement beside its answer, with the key of its question; ``None`` where there is no answer."""
+    found = found_in(_stored(prior), plans)
+    if found is None:
+        return None
+    request = found.answered.request
+    return calibration_key(found.answered.architecture, request.task.workload, request.layout), found
 
 
 def _stored(prior: PriorMeasurement) -> StoredMeasurement:

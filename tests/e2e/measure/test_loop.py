@@ -60,6 +60,8 @@ def test_a_measurement_changes_what_the_next_answer_rests_on(url: str) -> None:
         found = client.get(asked.headers["location"]).json()
         after = client.post("/v1/fit", json={**QUESTION, "gpu": GPU}).json()
         known = client.get("/v1/calibrations").json()["items"]
+        (errors,) = client.get("/v1/accuracy").json()["classes"]
+        again = client.post(f"/v1/calibrations/{known[0]['id']}/remeasure")
         (worker,) = client.get("/v1/workers").json()["items"]
 
     assert asked.status_code == 202
@@ -75,4 +77,9 @@ def test_a_measurement_changes_what_the_next_answer_rests_on(url: str) -> None:
     assert found["calibration"] == known[0]["id"]
     assert known[0]["evidence"] == [found["id"]]
     assert json.dumps(after["calibration"]).count(known[0]["id"]) == 1
+    assert (after["calibration_level"], after["calibration_measurements"]) == ("point", 1)
+    assert (known[0]["drift"]["stale"], known[0]["drift"]["drifting"]) == (False, False)
+    assert (errors["quantity"], errors["count"]) == ("allocated", 1)
+    assert errors["before"]["median"] <= 0.01
+    assert (again.status_code, len(again.json()["measurements"])) == (202, 1)
     assert worker["versions"]["torch"] == found["environment"]["torch"]
