@@ -13,6 +13,8 @@ from service.formats.measured.reading import MeasuredFormatError
 PROTOCOLS = range(2, 6)
 MAX_MEMO = 1 << 24
 _MARK = object()
+_KEYS = frozenset({str, int, float, bytes, bool, type(None)})
+_BINGET, _MARK_OPCODE, _STOP = b"h(."
 _REFUSED = {
     ord("c"): "GLOBAL",
     0x93: "STACK_GLOBAL",
@@ -53,27 +55,32 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def run(self) -> object:
-        actions = _ACTIONS
-        data = self._data
+        actions, data, stack, memo = _ACTIONS, self._data, self._stack, self._memo
         while True:
             opcode = data[self.position]
             self.position += 1
-            if opcode == ord("."):
+            # A snapshot says the same few names millions of times: they are looked up here, and not three calls further down.
+            if opcode == _BINGET:
+                stack.append(memo[data[self.position]])
+                self.position += 1
+            elif opcode == _MARK_OPCODE:
+                stack.append(_MARK)
+            elif (action := actions.get(opcode)) is not None:
+                action(self)
+            elif opcode == _STOP:
                 return self.pop()
-            action = actions.get(opcode)
-            if action is None:
+            else:
                 raise _refusal(self.position - 1, _why_not(opcode))
-            action(self)
 
     def take(self, count: int) -> bytes:
         end = self.position + count
-        if end > len(self._data):
-            raise _refusal(self.position, f"wants {count:,} bytes, and {len(self._data) - self.position:,} are left: cut off?")
         taken = self._data[self.position : end]
+        if len(taken) != count:
+            raise _refusal(self.position, f"wants {count:,} bytes, and {len(taken):,} are left: cut off?")
         self.position = end
         return taken
 
-    def number(self, count: int, *, signed: bool = False) -> int:
+    def number(self, count: int, signed: bool = False) -> int:  # noqa: FBT001, FBT002 - called for every number of a file
         return int.from_bytes(self.take(count), "little", signed=signed)
 
     def push(self, value: object) -> None:
@@ -111,7 +118,7 @@ class _Machine:
             message = "a key without a value"
             raise ValueError(message)
         # A tuple as a key would be hashed, and one nested a million times deep would end the process.
-        if not all(key is None or isinstance(key, str | int | float | bytes) for key in values[::2]):
+        if not _KEYS.issuperset(map(type, values[::2])):
             message = "a key that is neither text nor number"
             raise TypeError(message)
         self._top_of(dict).update(zip(values[::2], values[1::2], strict=True))
@@ -175,7 +182,6 @@ def _dict(machine: _Machine, values: list[Any]) -> None:
 _ACTIONS: Mapping[int, Callable[[_Machine], None]] = {
     0x80: _Machine.protocol,
     0x95: _frame,
-    ord("("): lambda machine: machine.push(_MARK),
     ord("0"): _Machine.discard,
     ord("2"): _Machine.duplicate,
     ord("1"): lambda machine: _drop(machine.marked()),
@@ -208,7 +214,6 @@ _ACTIONS: Mapping[int, Callable[[_Machine], None]] = {
     0x94: _Machine.memoize,
     ord("q"): lambda machine: machine.keep(machine.number(1)),
     ord("r"): lambda machine: machine.keep(machine.number(4)),
-    ord("h"): lambda machine: machine.recall(machine.number(1)),
     ord("j"): lambda machine: machine.recall(machine.number(4)),
 }
 
