@@ -96,7 +96,8 @@ def found_in(stored: StoredMeasurement, plans: PlanCache) -> Found | None:
     answered = answer(request, plans, environment=result.environment)
     if environment is None or answered is None:
         return None
-    if not ran_its_tokens(answered.point, result.probes, extrapolated=result.extrapolated):
+    exhausted = bool(result.peaks["out_of_memory"])
+    if not exhausted and not ran_its_tokens(answered.point, result.probes, extrapolated=result.extrapolated):
         return None
     return Found(environment=environment, answered=answered, evidence=tuple(_evidence(stored, result, answered)))
 
@@ -130,8 +131,7 @@ def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answere
         extrapolated=result.extrapolated,
     )
     if result.peaks["out_of_memory"]:
-        held = {ONLY_PART: _whole(result.peaks["allocated_bytes"])}
-        yield make(measured=held, predicted={ONLY_PART: answered.estimate.allocated_bytes}, out_of_memory=True)
+        yield _exhausted(stored, result, answered)
         return
     yield make(
         measured=_instants(result, answered),
@@ -141,6 +141,28 @@ def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answere
         return
     yield from _beyond(result, answered, make)
     yield from _timed(result, answered, make)
+
+
+def _exhausted(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Evidence:
+    """Return what a run held when memory ran out: at the size that was run, which may be a slice of what was asked.
+
+    It needs that much whatever else was on the GPU, and whichever kernels ran.
+    """
+    return Evidence(
+        measurement=str(stored.id),
+        point=_last_run(result, answered.point),
+        measured={ONLY_PART: _whole(result.peaks["allocated_bytes"])},
+        predicted={ONLY_PART: answered.estimate.allocated_bytes},
+        out_of_memory=True,
+    )
+
+
+def _last_run(result: StoredResult, asked: MeasuredPoint) -> MeasuredPoint:
+    if not result.probes:
+        return asked
+    last = {name: _whole(result.probes[-1][name]) for name in ("num_layers", "micro_batch_size", "output_tokens")}
+    length = _whole(result.probes[-1]["sequence_length"]) - last["output_tokens"]
+    return MeasuredPoint(**last, sequence_length=length, num_gpus=asked.num_gpus)
 
 
 def _instants(result: StoredResult, answered: Answered) -> dict[str, int]:

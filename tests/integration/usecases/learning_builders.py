@@ -83,7 +83,8 @@ def a_gpu_result(request: MeasureRequest, *, out_of_memory: bool = False, driver
         ),
         instants=instants,
         probes=(),
-        extrapolated=False,
+        extrapolated=out_of_memory,
+        transferable=not out_of_memory,
         step_time_s=StepTime(median=0.02, p95=0.021),
     )
 
