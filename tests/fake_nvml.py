@@ -13,6 +13,10 @@ class FakeNvmlError(Exception):
     """What the fake raises, as pynvml would."""
 
 
+class FakeMismatchError(Exception):
+    """What the binding raises where the driver is older than a function."""
+
+
 @dataclass(kw_only=True)
 class FakeGpu:
     """One GPU or MIG instance; what is None is not supported."""
@@ -47,6 +51,7 @@ class FakeNvml:
     """The module; every call is kept by name."""
 
     NVMLError = FakeNvmlError
+    NVMLLibraryMismatchError = FakeMismatchError
     nvmlMemory_v2 = _V2  # noqa: N815 - pynvml's name
 
     def __init__(self, *gpus: FakeGpu, has_driver: bool = True) -> None:

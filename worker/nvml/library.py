@@ -16,7 +16,7 @@ class NvmlUnavailableError(RuntimeError):
 
 @contextmanager
 def opened(api: Api = None) -> Iterator[Api]:
-    """Give the library, initialised; raises NvmlUnavailableError where there is no driver or no binding."""
+    """Give the library, initialised; raises NvmlUnavailableError where there is no driver or binding, or what it says no to."""
     library = _load() if api is None else api
     try:
         library.nvmlInit()
@@ -25,6 +25,9 @@ def opened(api: Api = None) -> Iterator[Api]:
         raise NvmlUnavailableError(message) from error
     try:
         yield library
+    except _errors(library) as error:
+        message = f"the NVIDIA driver refuses: {error}"
+        raise NvmlUnavailableError(message) from error
     finally:
         library.nvmlShutdown()
 
@@ -33,8 +36,13 @@ def ask(api: Api, question: Callable[[], T]) -> T | None:
     """Return the answer, ``None`` where this driver, this GPU or this user has none."""
     try:
         return question()
-    except api.NVMLError:
+    except _errors(api):
         return None
+
+
+def _errors(api: Api) -> tuple[type[Exception], ...]:
+    """Return what the library raises: its own errors, and the binding's where the driver is too old for a function."""
+    return api.NVMLError, api.NVMLLibraryMismatchError
 
 
 def text_of(value: str | bytes) -> str:

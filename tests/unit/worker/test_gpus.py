@@ -86,7 +86,7 @@ def test_a_worker_that_dies_at_once_is_given_more_and_more_time(tmp_path: Path) 
     pauses = []
     for _ in range(3):
         clock.now_s = workers.posts[0].due
-        eventually(lambda: workers.tend() and workers.posts[0].process is None)
+        eventually(lambda: workers.tend() and all(post.process is None for post in workers.posts))
         pauses.append(workers.posts[0].pause_s)
 
     assert pauses == [2 * SHORTEST_PAUSE_S, 4 * SHORTEST_PAUSE_S, 8 * SHORTEST_PAUSE_S]

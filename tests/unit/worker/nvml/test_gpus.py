@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fake_nvml import GIB, FakeGpu, FakeNvml
+from tests.fake_nvml import GIB, FakeGpu, FakeMismatchError, FakeNvml, FakeNvmlError
 from worker.nvml.gpus import Gpu, cuda_version, driver_version, find_handle, list_gpus
 from worker.nvml.library import NvmlUnavailableError, opened
 from worker.nvml.visible import UnknownGpuError, chosen_gpus, visible_gpus
@@ -42,6 +42,14 @@ def test_without_a_driver_the_reason_is_told() -> None:
     """A machine without a driver is no crash but an answer."""
     with pytest.raises(NvmlUnavailableError, match="driver does not answer"), opened(FakeNvml(has_driver=False)):
         pass
+
+
+def test_a_driver_that_refuses_is_told_in_its_words(machine: FakeNvml) -> None:
+    """Whatever it says no to: a GPU that is lost, a user without rights, a function that it is too old for."""
+    with pytest.raises(NvmlUnavailableError, match="the NVIDIA driver refuses: GPU is lost"), opened(machine):
+        raise FakeNvmlError("GPU is lost")
+    with pytest.raises(NvmlUnavailableError, match="refuses: too old"), opened(machine):
+        raise FakeMismatchError("too old")
 
 
 def test_the_library_is_closed_again(machine: FakeNvml) -> None:
