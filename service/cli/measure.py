@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from service.cli.flags import add_question, in_flags, model_of, words_of
+from service.cli.held import held
 from service.cli.http import Document, add_server, ask, connect, path_of
 from service.cli.parser import DOES_NOT_FIT, ERROR, FITS, one_of, shown
 from service.cli.printing import print_json
@@ -182,6 +183,8 @@ def _show(result: Document) -> None:
         return
     rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in result["instants"]]
     screen.print(titled(title, table(("instant", "allocated"), rows, right=("allocated",))))
+    for made in held(result):
+        screen.print(made)
     for line in _findings(result):
         screen.print(line)
 
@@ -192,6 +195,8 @@ def _findings(result: Document) -> Iterator[str]:
     yield f"peak allocated {show_bytes(peaks['allocated_bytes'])}, {how}" + (
         ", out of memory" if peaks["out_of_memory"] else ""
     )
+    if peaks.get("reserved_bytes") is not None:
+        yield f"peak reserved {show_bytes(peaks['reserved_bytes'])}"
     if peaks.get("process_rss_bytes") is not None:
         yield f"peak of the process {show_bytes(peaks['process_rss_bytes'])}"
     if prediction is not None:
