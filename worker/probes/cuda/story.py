@@ -46,8 +46,8 @@ class Heard:
 
     @property
     def used_bytes(self) -> int | None:
-        """The highest bytes in use on the GPU, less those that were there before CUDA's start."""
-        if self.sampler is None or isinstance(self.ground, NoGround):
+        """The highest bytes in use on the GPU, less those that were there before; None where others came or went meanwhile."""
+        if self.sampler is None or isinstance(self.ground, NoGround) or self.sampler.neighbours.has_changed:
             return None
         most = _most(self.sampler, DEVICE_USED)
         return None if most is None else most - self.ground.baseline_bytes

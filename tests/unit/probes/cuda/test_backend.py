@@ -12,6 +12,7 @@ from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
 from tests.fake_nvml import FakeGpu, FakeNvml
 from worker.probes.backend import Session, Subject
 from worker.probes.cuda.backend import SNAPSHOT_VARIABLE, CudaBackend
+from worker.probes.cuda.driver import Moment
 from worker.probes.cuda.speed import Ruler
 from worker.probes.cuda.watch import NUM_ROUNDS, NUM_TIMED_ROUNDS
 from worker.probes.extrapolate import instants_of
@@ -165,6 +166,23 @@ def test_others_on_the_gpu_are_told() -> None:
     assert any("others use this GPU: process 77" in note for note in session.notes)
     assert session.transferable
     assert session.device_bytes == CONTEXT_BYTES
+
+
+def test_others_who_come_and_go_spoil_what_is_shared() -> None:
+    """The GPU's own bytes are nobody's any more, this process's stay its own; nothing is learnt from such a run."""
+    gpu = FakeGpu(uuid="GPU-1111", used=9 * MIB, processes={77: 9 * MIB})
+
+    class Disturbed(StartingGpu):
+        def now(self) -> Moment:
+            gpu.processes = {4242: CONTEXT_BYTES, 78: (self._ticks + 1) * MIB}
+            return super().now()
+
+    session = backend_on(gpu, Disturbed(gpu)).run(subject(TRAINING), POINT, tell=silent)
+
+    assert not session.transferable
+    assert session.device_total_used_bytes is None
+    assert session.device_bytes == CONTEXT_BYTES
+    assert any("this changed while it was measured" in note for note in session.notes)
 
 
 def test_out_of_memory_is_a_result() -> None:
