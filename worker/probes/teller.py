@@ -28,7 +28,7 @@ class Teller:
             PlannedRun(
                 num_layers=run.point.num_layers,
                 micro_batch_size=run.point.micro_batch_size,
-                sequence_length=run.point.sequence_length,
+                sequence_length=run.point.sequence_length + run.point.output_tokens,
                 output_tokens=run.point.output_tokens,
                 why=run.why,
                 expected_s=round(run.expected_s, 3),
