@@ -51,10 +51,14 @@ def submit(
             job_id = job_for_key(session, key=idempotency.key, route=idempotency.route, body=idempotency.body, job_id=new_id)
         if job_id == new_id:
             _enqueue(session, job_id, request, key=key, settings=settings)
+        # In the same transaction: a second one would only be more rounds to the database.
+        stored = queries.read_measurement(session, job_id)
+    if stored is None:
+        raise _not_found(job_id)
     if job_id == new_id:
         # After the commit: a worker could otherwise look for a row that is not there yet.
         ring(request.device, JobPayload(job_id=job_id, attempt=0))
-    return read(sessions, job_id)
+    return stored
 
 
 def read(sessions: Sessions, job_id: UUID) -> StoredMeasurement:
