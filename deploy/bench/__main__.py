@@ -19,6 +19,8 @@ from rich.table import Table
 
 from deploy.bench.batches import batches
 from deploy.bench.load import Load, request_bytes, run_load
+from deploy.bench.page import write_page
+from deploy.bench.rules import rules
 from deploy.bench.searches import searches
 from deploy.bench.servers import floor, service
 from service.catalog.gpus import resolve_gpu
@@ -127,10 +129,14 @@ def _wall_ms(command: list[str]) -> float:
 
 
 def main() -> None:
-    """Print all tables."""
+    """Print all tables; with ``--write`` the page of the benchmarks as well."""
     console = Console()
-    for part in (estimates, searches, cold_start, requests, batches):
-        console.print(part())
+    tables = []
+    for part in (estimates, searches, rules, cold_start, requests, batches):
+        tables.append(part())
+        console.print(tables[-1])
+    if "--write" in sys.argv[1:]:
+        write_page(tables)
 
 
 if __name__ == "__main__":
