@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import MeasurementFilter, StoredMeasurement
-from service.errors import IdempotencyConflictError, InvalidRequestError, MeasurementNotFoundError, NotCancellableError
+from service.errors import IdempotencyConflictError, MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
 from service.jobs.states import PRIORITY_S, QUEUE_LIMIT_S, Status
@@ -95,15 +95,6 @@ def test_one_key_for_two_bodies_is_a_conflict(sessions: Sessions) -> None:
 def test_requests_without_a_key_are_jobs_of_their_own(sessions: Sessions) -> None:
     """Nothing is merged that nobody asked to merge."""
     assert submit(sessions) != submit(sessions)
-
-
-@pytest.mark.parametrize("device", [ProbeDevice.CUDA, ProbeDevice.TRACE])
-def test_a_device_that_nobody_serves_is_refused(sessions: Sessions, device: ProbeDevice) -> None:
-    """A job that would only wait for its deadline is not taken; the refusal says what there is."""
-    with pytest.raises(InvalidRequestError, match="available: 'cpu'") as refusal:
-        submit(sessions, a_request(device=device))
-
-    assert refusal.value.extra["errors"] == [{"field": "device", "message": refusal.value.detail}]
 
 
 def test_urgent_jobs_go_first_and_equal_ones_in_order(sessions: Sessions) -> None:
