@@ -34,12 +34,16 @@ class Neighbours:
     seen: dict[int, tuple[int, int] | None] = field(default_factory=dict)
     has_changed: bool = False
     _present: frozenset[int] | None = None
+    _last: Processes | None = None
 
     def look(self, reading: MemoryReading) -> None:
         """Take note of who is there now; one who comes, goes, grows or shrinks changes what the GPU has left."""
-        if reading.processes is None:
+        processes = reading.processes
+        if processes is None or processes == self._last:
+            # Most readings are like the one before.
             return
-        others = {pid: num_bytes for pid, num_bytes in reading.processes.items() if pid != self.own}
+        self._last = processes
+        others = {pid: num_bytes for pid, num_bytes in processes.items() if pid != self.own}
         present = frozenset(others)
         self.has_changed = self.has_changed or (self._present is not None and present != self._present)
         self._present = present

@@ -66,7 +66,8 @@ class Sampler:
                 self.take()
                 # A reading that took long is followed by the next in its time, not by a burst of those it held up.
                 due = max(due + 1 / MEMORY_HZ, time.monotonic())
-                stop.wait(due - time.monotonic())
+                # Waiting for the event itself would cost more than the reading does.
+                time.sleep(max(0.0, due - time.monotonic()))
             self.take()
         except Exception as error:  # noqa: BLE001 - the measurement goes on without its sampler, and says so
             self.failure = f"{type(error).__name__}: {error}"

@@ -51,30 +51,47 @@ class Window:
 
 @dataclass(slots=True)
 class Series:
-    """Windows so far; readings must come in the order of time."""
+    """Windows so far; readings must come in the order of time.
 
-    windows: list[Window] = field(default_factory=list)
+    The last window is kept in plain numbers while it grows: a hundred readings a second are to cost next to nothing.
+    """
+
     window_s: float = FIRST_WINDOW_S
     longest_gap_s: float = 0.0
+    num_readings: int = 0
+    """Readings of memory so far."""
+    _closed: list[Window] = field(default_factory=list)
+    _phase: str = ""
+    _begin_s: float = 0.0
+    _end_s: float = 0.0
+    _low: dict[str, int] = field(default_factory=dict)
+    _high: dict[str, int] = field(default_factory=dict)
+    _num_open: int = 0
 
     def take(self, t_s: float, phase: str, values: Mapping[str, int]) -> None:
         """Add one reading."""
-        reading = Window(
-            begin_s=t_s,
-            end_s=t_s,
-            phase=phase,
-            extents={kind: Extent(low=value, high=value) for kind, value in values.items()},
-        )
-        if not self.windows:
-            self.windows.append(reading)
-            return
-        last = self.windows[-1]
-        self.longest_gap_s = max(self.longest_gap_s, t_s - last.end_s)
-        if last.phase == phase and t_s - last.begin_s < self.window_s:
-            self.windows[-1] = last | reading
-        else:
-            self.windows.append(reading)
-            self._stay_small()
+        if self.num_readings and t_s - self._end_s > self.longest_gap_s:
+            self.longest_gap_s = t_s - self._end_s
+        if self._num_open and (phase != self._phase or t_s - self._begin_s >= self.window_s):
+            self._close()
+        if not self._num_open:
+            self._phase, self._begin_s = phase, t_s
+        self._end_s = t_s
+        self._num_open += 1
+        self.num_readings += 1
+        low, high = self._low, self._high
+        for kind, value in values.items():
+            if kind not in high:
+                low[kind] = high[kind] = value
+            elif value > high[kind]:
+                high[kind] = value
+            elif value < low[kind]:
+                low[kind] = value
+
+    @property
+    def windows(self) -> list[Window]:
+        """Return all windows, the one that grows among them."""
+        return [*self._closed, self._open_window()] if self._num_open else list(self._closed)
 
     def highest(self, kind: str) -> dict[str, int]:
         """Return the highest value of a kind by phase, in the order of the phases."""
@@ -85,19 +102,25 @@ class Series:
                 highest[window.phase] = max(highest.get(window.phase, value), value)
         return highest
 
-    @property
-    def num_readings(self) -> int:
-        """Readings of memory so far."""
-        return sum(window.num_readings for window in self.windows)
+    def _open_window(self) -> Window:
+        return Window(
+            begin_s=self._begin_s,
+            end_s=self._end_s,
+            phase=self._phase,
+            extents={kind: Extent(low=self._low[kind], high=high) for kind, high in self._high.items()},
+            num_readings=self._num_open,
+        )
 
-    def _stay_small(self) -> None:
-        while len(self.windows) > MAX_WINDOWS:
+    def _close(self) -> None:
+        self._closed.append(self._open_window())
+        self._low, self._high, self._num_open = {}, {}, 0
+        while len(self._closed) > MAX_WINDOWS:
             self.window_s *= 2
-            merged = _merge(self.windows, self.window_s)
-            if len(merged) == len(self.windows):
+            merged = _merge(self._closed, self.window_s)
+            if len(merged) == len(self._closed):
                 # Phases shorter than a window cannot be merged with their neighbours.
                 return
-            self.windows = merged
+            self._closed = merged
 
 
 def _merge(windows: list[Window], window_s: float) -> list[Window]:
