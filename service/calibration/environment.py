@@ -12,7 +12,8 @@ REFERENCE_VERSIONS: Mapping[str, str] = {"torch": "2.13", "transformers": "5.23"
 class Environment:
     """Releases by major and minor version, a driver as it names itself, and the GPU's name of the catalogue.
 
-    CUDA's own libraries come with torch. Without a GPU they are those of a run on a CPU or on fake tensors, whose allocated bytes the libraries alone decide.
+    CUDA's own libraries come with torch. Without a GPU they are those of a run on a CPU or on fake tensors, whose allocated
+    bytes the libraries alone decide.
     """
 
     torch: str = REFERENCE_VERSIONS["torch"]
