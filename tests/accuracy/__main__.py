@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from tests.accuracy.after import report as after
 from tests.accuracy.pages import pages
 from tests.accuracy.published.report import score_all, text
 from tests.accuracy.published.rows import published_cases
@@ -19,7 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     scores, published = score_everything(), score_all(published_cases())
     sys.stdout.write(text_report(scores))
-    sys.stdout.write(f"\n{text(published)}")
+    sys.stdout.write(f"\n{text(published)}\n{after.text()}")
     if arguments.write:
         for path, content in pages(scores, published).items():
             path.write_text(content)
