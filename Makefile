@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports bench accuracy clean
+.PHONY: help setup run test check types lint fmt imports bench accuracy chaos gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,18 @@ bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
 
 accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the table
 	$(BIN)/python -m tests.accuracy
+
+chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or wrong; prints how soon all is well again
+	$(BIN)/python -m deploy.chaos
+
+gpu-sweep: ## measure over a hundred configurations on this machine's GPU into OUT (sweep.jsonl), beside their predictions
+	$(PYTHON) -m deploy.gpu_sweep --out $(or $(OUT),sweep.jsonl)
+
+gpu-check: ## say what works on this machine's GPU
+	$(PYTHON) -m worker.probes.cuda.check
+
+test-gpu: ## the tests that need a GPU
+	$(PYTHON) -m pytest tests/gpu
 
 clean: ## remove caches and the environment
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
