@@ -51,14 +51,14 @@ accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the
 chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or wrong; prints how soon all is well again
 	$(BIN)/python -m deploy.chaos
 
-gpu-sweep: ## measure over a hundred configurations on this machine's GPU into OUT (sweep.jsonl), beside their predictions
-	$(PYTHON) -m deploy.gpu_sweep --out $(or $(OUT),sweep.jsonl)
+gpu-sweep: $(STAMP) ## measure over a hundred configurations on this machine's GPU into OUT (sweep.jsonl), beside their predictions
+	$(BIN)/python -m deploy.gpu_sweep --out $(or $(OUT),sweep.jsonl)
 
-gpu-check: ## say what works on this machine's GPU
-	$(PYTHON) -m worker.probes.cuda.check
+gpu-check: $(STAMP) ## say what works on this machine's GPU
+	$(BIN)/python -m worker.probes.cuda.check
 
-test-gpu: ## the tests that need a GPU
-	$(PYTHON) -m pytest tests/gpu
+test-gpu: $(STAMP) ## the tests that need a GPU
+	$(BIN)/python -m pytest tests/gpu
 
 clean: ## remove caches and the environment
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
