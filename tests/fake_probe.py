@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, Progress, Sample, decode_request, encode_line
+from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, Progress, Sample
+from service.jobs.wire import decode_request, encode_line
 from tests.job_builders import a_result
 
 Step = dict[str, object]

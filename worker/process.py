@@ -13,16 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from service.jobs.contract import (
-    ProbeFailure,
-    ProbeLine,
-    ProbeNews,
-    ProbeRequest,
-    ProbeResult,
-    ProtocolError,
-    decode_line,
-    encode_request,
-)
+from service.jobs.contract import ProbeFailure, ProbeLine, ProbeNews, ProbeRequest, ProbeResult, ProtocolError
+from service.jobs.wire import decode_line, encode_request
 from service.logs import logger
 
 TERMINATE_GRACE_S = 2.0

@@ -20,7 +20,8 @@ from rq.exceptions import DeserializationError
 from rq.job import Job
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError, decode_payload
+from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
+from service.jobs.wire import decode_payload
 from service.logs import logger
 
 TASK = "headroom.measure"

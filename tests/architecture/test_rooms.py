@@ -62,7 +62,7 @@ _ROOMS = (
     ),
     Room(
         name="job contract",
-        modules=("service.jobs.contract", "service.jobs.ranks", "service.jobs.states"),
+        modules=("service.jobs.contract", "service.jobs.ranks", "service.jobs.states", "service.jobs.wire"),
         without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "worker"},
     ),
     Room(

@@ -6,7 +6,8 @@ import traceback
 import warnings
 from typing import IO
 
-from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, ProtocolError, decode_request, encode_line
+from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, ProtocolError
+from service.jobs.wire import decode_request, encode_line
 from worker.probes.refusal import Refusal
 
 _STDOUT, _STDERR = 1, 2

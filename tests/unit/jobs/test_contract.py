@@ -14,15 +14,11 @@ from service.jobs.contract import (
     ProbeDevice,
     Progress,
     ProtocolError,
-    decode_line,
-    decode_payload,
-    decode_request,
     document_of,
-    encode_line,
-    encode_request,
     parse_measure_request,
     task_of,
 )
+from service.jobs.wire import decode_line, decode_payload, decode_request, encode_line, encode_request
 from tests.job_builders import a_request, a_result
 
 JOB = str(UUID(int=7))

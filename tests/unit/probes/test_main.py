@@ -16,10 +16,9 @@ from service.jobs.contract import (
     ProbeLine,
     ProbeRequest,
     ProbeResult,
-    decode_line,
-    encode_request,
     task_of,
 )
+from service.jobs.wire import decode_line, encode_request
 
 CONFIG: dict[str, object] = {
     "model_type": "qwen2",
