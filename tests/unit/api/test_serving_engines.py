@@ -98,6 +98,7 @@ def test_how_many_splits_a_replica(client: TestClient[Any]) -> None:
         json={"model": "llama-2-70b", "gpu": best["gpu"], "workload": best["workload"], "layout": best["layout"]},
     ).json()
 
-    assert found["num_gpus"] == best["layout"]["tensor_parallel"] > 1
+    layout = best["layout"]
+    assert found["num_gpus"] == layout["tensor_parallel"] * layout["pipeline_parallel"] > 1
     assert again["verdict"] == "fits"
     assert not any("tensor_parallel" in line for line in found["assumptions"])
