@@ -34,6 +34,7 @@ _INNER_PRODUCTS = 5
 """Tensors that ``grad * (s * (1 + x * (1 - s)))`` holds until it is done, s = sigmoid(x) (ATen's ``math_silu_backward``)."""
 _AFTER_LOSS = "loss/gradient"
 _PHASES = {"forward": "forward", "loss": "forward", "backward": "backward", "optimizer_step": "optimizer"}
+_PASSES = {"prefill": "prefill", "growing": "decode", "decode": "decode"}
 LIMIT = 0.001
 
 
@@ -54,9 +55,11 @@ class Score:
 def score(case: Case, *, composite_silu: bool = True) -> Score:
     """Trace a case in full and compare; raises NotInContractError and Refusal."""
     ledger = trace(case, composite_silu=composite_silu)
-    peaks = highest(steady_stretches(stretches(ledger, ledger.live())), lambda stretch: stretch.live_peak)
+    ran = stretches(ledger, ledger.live())
     if isinstance(case, ServingCase):
-        return Score(case=case, traced={"prefill": case.prefill_bytes, "decode": case.decode_bytes}, found=_passes(peaks))
+        passes = highest(ran, lambda stretch: stretch.live_peak)
+        return Score(case=case, traced={"prefill": case.prefill_bytes, "decode": case.decode_bytes}, found=_passes(passes))
+    peaks = highest(steady_stretches(ran), lambda stretch: stretch.live_peak)
     return Score(case=case, traced={name: phase.peak for name, phase in case.phases.items()}, found=_phases(peaks))
 
 
@@ -97,9 +100,11 @@ def _phases(peaks: Mapping[str, int]) -> dict[str, int]:
 
 
 def _passes(peaks: Mapping[str, int]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    """Return the highest bytes of prefill and of all tokens after it, of which a measurement's decode is the last."""
+    found = {"prefill": 0, "decode": 0}
     for name, num_bytes in peaks.items():
-        found[instant_of(name)] = max(found.get(instant_of(name), 0), num_bytes)
+        if (traced := _PASSES.get(instant_of(name))) is not None:
+            found[traced] = max(found[traced], num_bytes)
     return found
 
 
