@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports bench accuracy chaos gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test check types lint fmt imports bench accuracy traced priors chaos gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
 
 accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the table
 	$(BIN)/python -m tests.accuracy
+
+traced: $(STAMP) ## trace every case of the truth anew, ranks too, and compare; ARGS names single cases
+	$(BIN)/python -m tests.accuracy.traced $(ARGS)
+
+priors: $(STAMP) ## trace what is shipped as measured, and keep what the estimator does not meet by itself
+	$(BIN)/python -m deploy.priors --write --ship
 
 chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or wrong; prints how soon all is well again
 	$(BIN)/python -m deploy.chaos
