@@ -23,7 +23,7 @@ _AMOUNTS = {
     "max_time_per_output_token_s": "seconds of one decode step",
 }
 _LISTS = {
-    "frameworks": "ways to train that may be used: ddp, deepspeed, fsdp1, fsdp2 (all four of transformers), torchtitan, megatron",
+    "frameworks": "ways to train that may be used: ddp, deepspeed, fsdp1, fsdp2 (of transformers), torchtitan, megatron",
     "allow": "what is used only when it is allowed: offload, quantization",
 }
 
