@@ -73,18 +73,14 @@ def needs_no_partner(way: Way, question: Question) -> bool:
     """Whether one rank would run this way: with nobody to share with, all that share are alike."""
     if way.framework is None or not question.is_open("sharding") or not question.is_open("zero_stage"):
         return True
-    return way == _plain(way.framework) or OFFLOADING in question.allow
+    first = next(one for one in ways(question) if one.framework is way.framework)
+    return way == first or OFFLOADING in question.allow
 
 
 def expanded(names: Iterable[str]) -> frozenset[str]:
     """Return the names of ways that a request's words stand for: a framework's name is all of its ways."""
     asked = frozenset(names)
     return frozenset(way.name for way in ways_to_train() if asked & {way.name, way.framework and way.framework.value})
-
-
-def _plain(framework: Framework) -> Way:
-    """Return what one rank of a framework runs, which has nobody to share with."""
-    return next(way for way in ways_to_train() if way.framework is framework)
 
 
 def _is_asked(way: Way, question: Question, workload: TrainWorkload) -> bool:

@@ -1,8 +1,12 @@
-"""Searches against trying everything: on small spaces every legal layout is answered in full, without a bound or a shortcut."""
+"""Searches against trying everything: on small spaces every legal layout is answered in full, without a bound or a shortcut.
+
+What is tried is listed here, apart from the search: every product of degrees in every way to shard that the tables allow.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 
 import pytest
@@ -13,8 +17,8 @@ from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.units import MIB
-from service.estimator.workload import Checkpointing, TrainWorkload
-from service.planner.layouts import Space
+from service.estimator.workload import Checkpointing, Framework, TrainWorkload
+from service.planner.legality.legal import Legality, shardings
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.plans import find_plans
@@ -24,8 +28,10 @@ from service.planner.verdict import missing_bytes
 from tests.unit.planner.builders import a_device
 
 SEED, NUM_QUESTIONS = 20261121, 300
-WAYS = ("ddp", "deepspeed", "fsdp2", "torchtitan", "megatron")
+WAYS = ("ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron")
 MODEL = load_architecture(resolve_model("tinyllama-1.1b"))
+LEGALITY = Legality(MODEL)
+MEGATRON_STAGES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +73,54 @@ def random_case(random: Random) -> Case:
 
 def everything(subject: Subject, question: Question) -> Iterator[tuple[int, float]]:
     """Yield number of GPUs and seconds per token of every configuration that fits, each answered in full."""
-    space = Space(subject.architecture, question, Offer(device=subject.device))
-    for count in space.counts:
-        for slot in space.slots(count):
-            for batch in space.batches(slot):
+    asked, confident = question.workload, question.limits.confidence is not None
+    assert isinstance(asked, TrainWorkload)
+    for framework in Framework:
+        mine = replace(asked, framework=framework)
+        for layout in layouts(mine, question):
+            for workload in batches(mine, layout, question):
+                if LEGALITY.check(workload, layout) is not None:
+                    continue
                 with suppress(EstimatorError):
-                    workload, layout = space.config(slot, batch)
+                    # What is allocated is the same with and without a replay, and never more than the device holds.
+                    if subject.numbers(workload, layout).allocated_bytes > subject.device.usable_bytes:
+                        continue
                     estimate = subject.answer(workload, layout)
-                    if missing_bytes(estimate, subject.device, confident=question.limits.confidence is not None):
+                    if missing_bytes(estimate, subject.device, confident=confident):
                         continue
                     throughput = subject.throughput(workload, layout, estimate)
                     assert throughput is not None
-                    yield count, 1 / throughput.tokens_per_second
+                    yield layout.num_gpus, 1 / throughput.tokens_per_second
+
+
+def layouts(workload: TrainWorkload, question: Question) -> Iterator[Layout]:
+    """Yield every product of degrees on so many GPUs, in every way of a framework that the question allows."""
+    most = question.limits.max_gpus
+    several = len(shardings(workload)) > MEGATRON_STAGES
+    up = range(1, most + 1)
+    for way, tensor, pipeline, context, (data, sequences) in product(
+        shardings(workload), up, up, up, product(up, (False, True))
+    ):
+        sharding, stage = way
+        name = sharding.value if several else workload.framework.value
+        degrees = {"tensor_parallel": tensor, "pipeline_parallel": pipeline, "context_parallel": context}
+        pinned = any(value > 1 and name in question.fixed for name, value in degrees.items())
+        if name not in (question.frameworks or ()) or pinned or tensor * pipeline * context * data > most:
+            continue
+        with suppress(EstimatorError):
+            words = {"data_parallel": data, "sharding": sharding, "zero_stage": stage, "sequence_parallel": sequences}
+            yield Layout(**degrees, **words)  # type: ignore[arg-type]  # each word has its own type
+
+
+def batches(workload: TrainWorkload, layout: Layout, question: Question) -> Iterator[TrainWorkload]:
+    """Yield every micro batch that is a power of two, and every recomputation, that the question leaves open."""
+    sizes = [workload.micro_batch_size] if "micro_batch_size" in question.fixed else [2**power for power in range(7)]
+    words = [workload.activation_checkpointing] if "activation_checkpointing" in question.fixed else list(Checkpointing)
+    batch = question.limits.global_batch_size
+    for size, word in product(sizes, words):
+        steps = workload.gradient_accumulation_steps if batch is None else batch // (size * layout.data_parallel)
+        if steps and (batch is None or size * steps * layout.data_parallel == batch):
+            yield replace(workload, micro_batch_size=size, activation_checkpointing=word, gradient_accumulation_steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
