@@ -241,6 +241,7 @@ def _entry_shape(entry: ModelEntry) -> ModelAnswer:
         origin="catalogue",
         created_at=None,
         aliases=entry.aliases,
+        source=entry.source,
         warnings=[],
     )
 

@@ -19,10 +19,14 @@ _CONFIGS = Path(__file__).with_name("configs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """A model of the catalogue; ``aliases`` are names on the Hugging Face hub whose config.json has the same shape."""
+    """A model of the catalogue; ``aliases`` are names on the Hugging Face hub whose config.json has the same shape.
+
+    ``source`` says where its config.json was taken from.
+    """
 
     name: str
     model_type: str
+    source: str
     aliases: tuple[str, ...]
 
     @property
@@ -36,7 +40,8 @@ def list_models() -> tuple[ModelEntry, ...]:
     """Return the whole catalogue by name; no config is read for it."""
     index: dict[str, dict[str, Any]] = json.loads(_INDEX.read_bytes())
     return tuple(
-        ModelEntry(name=name, model_type=raw["model_type"], aliases=tuple(raw["aliases"])) for name, raw in index.items()
+        ModelEntry(name=name, model_type=raw["model_type"], source=raw["source"], aliases=tuple(raw["aliases"]))
+        for name, raw in index.items()
     )
 
 

@@ -72,6 +72,9 @@ class ModelAnswer(Answer, frozen=True, kw_only=True):
     weight_bytes: Annotated[dict[str, int], Meta(description="Bytes of the weights by number format.")]
     architecture: JsonObject
     aliases: Sequence[str] = ()
+    source: Annotated[
+        str | None, Meta(description="Where the catalogue took the config.json from; null for a stored model.")
+    ] = None
     warnings: list[str]
 
 

@@ -1,6 +1,7 @@
 """The model catalogue: every config is there, read one at a time, and refused in words where it cannot be read."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,16 +23,7 @@ from service.estimator.errors import EstimatorError, NotModelledError
 from service.estimator.families.registry import architecture_from_config
 
 CONFIGS = Path(models.__file__).with_name("configs")
-PUBLISHED_PARAMETERS = {
-    "gpt2": 124_439_808,
-    "llama-2-7b": 6_738_415_616,
-    "llama-3-8b": 8_030_261_248,
-    "llama-3.1-405b": 405_853_388_800,
-    "llama-3.1-70b": 70_553_706_496,
-    "mistral-7b-v0.1": 7_241_732_096,
-    "mixtral-8x7b": 46_702_792_704,
-    "qwen2-0.5b": 494_032_768,
-}
+PUBLISHED_PARAMETERS: dict[str, int] = json.loads(Path(__file__).with_name("published_parameters.json").read_bytes())["totals"]
 
 
 def test_every_config_is_listed_and_every_listed_model_has_one() -> None:
@@ -39,6 +31,19 @@ def test_every_config_is_listed_and_every_listed_model_has_one() -> None:
     files = {path.stem: json.loads(path.read_bytes())["model_type"] for path in CONFIGS.glob("*.json")}
 
     assert {entry.name: entry.model_type for entry in list_models()} == files
+
+
+def test_has_the_models_that_people_ask_for() -> None:
+    """At least 125 models, most of which the estimator reads, and 80 held to a published total."""
+    assert len(list_models()) >= 125
+    assert len(models.supported_names()) >= 125
+    assert len(PUBLISHED_PARAMETERS) >= 80
+
+
+@pytest.mark.parametrize("entry", list_models(), ids=lambda entry: entry.name)
+def test_every_model_says_where_its_config_came_from(entry: ModelEntry) -> None:
+    """A source names a page, a package with its release, or a repository at a commit."""
+    assert re.search(r"https://huggingface\.co/[\w.-]+/[\w.-]+/|\d+\.\d+\.\d+|at [0-9a-f]{40}", entry.source)
 
 
 def test_no_name_or_alias_means_two_models() -> None:
@@ -68,7 +73,7 @@ def test_unknown_model_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.parametrize(("name", "parameters"), PUBLISHED_PARAMETERS.items())
 def test_architecture_has_the_published_number_of_parameters(name: str, parameters: int) -> None:
-    """The config in the catalogue is the one of the published model."""
+    """The config in the catalogue is the one of the model whose weights the hub counts."""
     assert load_architecture(resolve_model(name)).parameter_counts().total == parameters
 
 
