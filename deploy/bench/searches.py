@@ -25,7 +25,7 @@ from service.usecases.placing import place_plans
 from service.usecases.plans import PlanQuestion, PlanReport, answer_plans
 
 T = TypeVar("T")
-MODEL = "llama-2-70b"
+MODEL = "llama-3.1-70b"
 KINDS = ["A100-SXM4-80GB", "H100-SXM5-80GB", "A100-SXM4-40GB", "H200-SXM5-141GB"]
 ROUNDS = 15
 NUM_NODES, GPUS_PER_NODE = 2000, 8
