@@ -40,6 +40,7 @@ def gathering(
         reshard=layout.reshard_after_forward,
         alone=layout.shards == 1,
         separate=layout.shard_embeddings_separately or layout.sharding is Sharding.DEEPSPEED,
+        fetched=layout.sharding is Sharding.DEEPSPEED,
         flat=layout.sharding is Sharding.FSDP1,
         adapters_apart=layout.sharding is Sharding.FSDP1 and adapts,
         ahead=not reentrant,

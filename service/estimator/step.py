@@ -129,6 +129,8 @@ class Step:
         else:
             logits = linear(tape, source, weight, numel, bias=bias[0] if bias else None, category=Category.LOGITS)
         tape.free(source)
+        if self.units is not None:
+            self.units.close_head()
         return logits
 
     def loss(self, hidden: Value, *, keeps_logits: bool) -> Value:

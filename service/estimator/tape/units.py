@@ -25,6 +25,8 @@ class Gathering:
     """Whether there is a single rank: parameters are copied one by one, without a buffer that all of a unit is gathered in."""
     separate: bool = False
     """Whether the embedding is a unit, and final norm and head are another, which stays gathered until its backward."""
+    fetched: bool = False
+    """Whether modules are fetched as they come, the first block while the table is read (DeepSpeed's stage 3)."""
     flat: bool = False
     """Whether a unit is one flat parameter, as FSDP1 makes it."""
     adapters_apart: bool = False
@@ -46,32 +48,42 @@ class Units:
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
-        self._head = self._block = self._table = 0
-        self._running = False
+        self._head = self._block = self._table = self._outside = 0
+        self._running = self._waits = False
 
     def open_root(self, elements: int, block_elements: int, *, head: int = 0) -> None:
-        """Gather the root unit; its all-gather output gives way to the first block's.
+        """Gather the root unit; its all-gather output lives until the first block is copied out of its own.
 
         ``head``: elements of final norm and head, which are no part of the root where they are a unit of their own.
         """
         self._head, self._block = head if self.how.separate else 0, block_elements
         elements -= self._head
-        self._table, self._running = elements if self._head else 0, False
+        self._outside, self._table, self._running, self._waits = elements, elements if self._head else 0, False, False
         if self._head:
             self.tape.hook(lambda: self._root.extend(self._weights(elements)))
+        output = self._buffer(elements)
         self._root += self._weights(elements)
-        self.tape.release(self._buffer(elements))
-        self._outputs.append(self._buffer(block_elements))
+        if self.how.fetched:
+            self.tape.release(output)
+            output = self._buffer(block_elements)
+        self._outputs.append(output)
         self.tape.collected = []
 
     def open_head(self) -> None:
         """Gather final norm and head, where they are a unit: it is reduced as soon as its backward is over."""
         if not self._head:
             return
-        elements, weights = self._head, self._weights(self._head)
+        elements, output = self._head, self._buffer(self._head)
+        weights = self._weights(elements)
         self.tape.hook(lambda: self._after_backward(weights, elements, elements))
         self._release(self._outputs)
-        self._outputs.append(self._buffer(elements))
+        self._outputs.append(output)
+
+    def close_head(self) -> None:
+        """Where final norm and head are a unit, gather the last block when backward has the gradient of the logits."""
+        if self._head and self.how.reshard and not self.how.fetched:
+            self._waits = True
+            self.tape.hook(lambda: self._outputs.append(self._buffer(self._block)))
 
     def close_root(self, elements: int, trained: int) -> None:
         """Reduce the root's gradients, the last of all."""
@@ -82,13 +94,23 @@ class Units:
         self.tape.release(*self._reducing)
 
     def end_forward(self) -> None:
-        """Drop the last all-gather output, and gather the block that backward begins with."""
+        """Drop the last all-gather output and the root, which backward gathers again with the block that it begins with."""
         sizes_ = [output.size for output in self._outputs]
         self._release(self._outputs)
-        if self._head and self.how.reshard:
+        if not self.how.reshard or self._waits:
+            return
+        if self._head:
             self._outputs.append(self._buffer(self._block))
-        elif self.how.reshard:
-            self._outputs.extend(self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in sizes_)
+            return
+        if not self.how.fetched:
+            self._gather_root_again()
+        self._outputs.extend(self.tape.allocate(Category.GATHERED_WEIGHTS, size) for size in sizes_)
+
+    def _gather_root_again(self) -> None:
+        self._release(self._root)
+        output = self._buffer(self._outside)
+        self._root += self._weights(self._outside)
+        self.tape.release(output)
 
     def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
         """Run a block with its weights gathered, and arrange for its backward."""
