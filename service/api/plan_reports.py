@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from math import inf
 
 from msgspec import structs
 
@@ -61,7 +62,7 @@ def _nearest(report: PlanReport) -> Offered | None:
     """Return where least is missing, when nothing is enough anywhere."""
     if report.plans.best is not None:
         return None
-    return min(report.plans.offered, key=lambda one: one.plan.closest.missing_bytes if one.plan.closest else 0)
+    return min(report.plans.offered, key=lambda one: one.plan.closest.missing_bytes if one.plan.closest else inf)
 
 
 def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: PlanQuestion, prices: PriceBook) -> PlanCandidate:

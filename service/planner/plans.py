@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from service.estimator.errors import EstimatorError, InvalidInputError
-from service.estimator.units import ceil_div
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.layouts import Space
-from service.planner.legality.legal import legal
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
+from service.planner.refusals import nothing_to_try, too_few, why_none, why_refused
 from service.planner.remedies import Remedy, find_remedies
 from service.planner.search import Search, counters
 from service.planner.space import Question
@@ -103,9 +102,10 @@ def widen(plan: Plan, search: Search) -> Plan:
 def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
     """Return the best plan on one kind of GPU, with its best layout."""
     space, question, subject = search.space, search.question, search.subject
-    counts = _affordable(_placeable(space.counts, offer), question, offer)
+    placeable = _placeable(space.counts, offer)
+    counts = _affordable(placeable, question, offer)
     if not counts:
-        raise (None if space.is_split else _refused(search)) or _nothing_to_try(space, offer)
+        return _without_counts(search, offer)
     if objective is Objective.FASTEST:
         found, rejected = _fastest(search, counts)
     else:
@@ -115,17 +115,27 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, searched=searched)
     if not rejected:
         unbatched = question.limits.global_batch_size is not None
-        raise search.refusal or (None if unbatched else _refused(search)) or _nothing_to_try(space, offer)
+        raise search.refusal or (None if unbatched else why_refused(search)) or nothing_to_try(space, offer)
     closest = min(rejected, key=lambda miss: miss.missing_bytes)
     return Plan(
         num_gpus=None,
         candidates=(),
         rejected=rejected,
         searched=searched,
-        reason=_why_none(question, offer, [count for count in counts if space.slots(count)], closest),
+        reason=why_none(question, offer, [count for count in counts if space.slots(count)], closest, placeable=placeable),
         closest=closest,
         smallest_change=_smallest_change(subject, closest.nearest, most=max(counts)) if closest.missing_bytes else None,
     )
+
+
+def _without_counts(search: Search, offer: Offer) -> Plan:
+    """Return that nothing is enough, where what is asked takes more GPUs than there are; raises what cannot be asked."""
+    space = search.space
+    reason = too_few(space, offer) if space.is_split else None
+    if reason is None:
+        raise (None if space.is_split else why_refused(search)) or nothing_to_try(space, offer)
+    searched = Searched(layouts=0, estimated=0, pruned={})
+    return Plan(num_gpus=None, candidates=(), rejected=(), searched=searched, reason=reason)
 
 
 def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
@@ -155,7 +165,7 @@ def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ..
     serves = isinstance(search.question.workload, ServeWorkload)
     for count in counts if serves else reversed(counts):
         if found and search.clock.least_seconds(count) >= found[0].seconds_per_token:
-            search.pruned["arithmetic_alone"] += search.space.num_layouts(count)
+            search.pruned["arithmetic_alone"] += search.space.num_divisions(count)
             continue
         limit = found[0].seconds_per_token if found else None
         better = tuple(islice(search.best(count, faster_than=limit), 1))
@@ -200,54 +210,3 @@ def _smallest_change(subject: Subject, nearest: Candidate, *, most: int) -> Reme
     """Return the first remedy that makes the closest miss fit on no more GPUs than are allowed."""
     remedies = find_remedies(subject, nearest.workload, nearest.layout, nearest.estimate)
     return next((remedy for remedy in remedies if remedy.verdict is Verdict.FITS and remedy.num_gpus <= most), None)
-
-
-def _why_none(question: Question, offer: Offer, counts: Sequence[int], closest: Rejected) -> str:
-    if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
-        gpus = f"{closest.num_gpus} GPU" + ("s" if closest.num_gpus > 1 else "")
-        return f"one replica does not fit on {gpus}: {closest.reason}; more replicas do not shrink it"
-    if offer.device.mig_profile is not None:
-        return f"a job has one MIG slice, and this one is too small: {closest.reason}"
-    if len(counts) == 1 and not question.is_open("data_parallel"):
-        verb = "GPU is" if counts[0] == 1 else "GPUs are"
-        return f"{counts[0]} {verb} too few, and the request fixes their number: {closest.reason}"
-    most, closest_is = question.limits.max_gpus, f"the closest is {closest.num_gpus}: {closest.reason}"
-    if offer.max_gpus is not None and offer.max_gpus < most:
-        return f"there are {offer.max_gpus} {offer.device.name}, and no number of them is enough; {closest_is}"
-    return f"max_gpus is {most}, and no number up to it is enough; {closest_is}"
-
-
-def _refused(search: Search) -> EstimatorError | None:
-    """Return why the first configuration that a rule forbids cannot run, in the estimator's words or in the rule's."""
-    if search.space.refused is None:
-        return None
-    workload, layout = search.space.refused
-    try:
-        search.subject.numbers(workload, layout)
-    except EstimatorError as refusal:
-        return refusal
-    illegal = legal(search.subject.architecture, workload, layout)
-    return None if illegal is None else InvalidInputError(illegal.reason, field=illegal.field)
-
-
-def _nothing_to_try(space: Space, offer: Offer) -> InvalidInputError:
-    limits, layout = space.question.limits, space.asked
-    if limits.max_cost_per_hour is not None and space.counts:
-        least = offer.cost_per_hour(space.counts[0])
-        message = f"max_cost_per_hour is {limits.max_cost_per_hour}, but {space.counts[0]} {offer.device.name} cost {least}"
-        return InvalidInputError(message, field="constraints.max_cost_per_hour")
-    if offer.device.mig_profile is not None and layout.num_gpus > 1:
-        message = f"a job has one MIG slice, and the layout takes {layout.num_gpus}: slices cannot work together"
-        return InvalidInputError(message, field="layout")
-    if limits.global_batch_size is not None:
-        message = f"no micro batch on up to {limits.max_gpus} GPUs makes a global batch of {limits.global_batch_size}"
-        return InvalidInputError(message, field="constraints.global_batch_size")
-    workload = space.question.workload
-    if limits.min_num_sequences is not None and isinstance(workload, ServeWorkload):
-        replicas = ceil_div(limits.min_num_sequences, workload.num_sequences)
-        message = (
-            f"min_num_sequences {limits.min_num_sequences} takes {replicas} replicas of {workload.num_sequences}, and none"
-        )
-        return InvalidInputError(f"{message} of {limits.max_gpus} GPUs are as many", field="constraints.min_num_sequences")
-    message = f"the layout takes at least {layout.num_gpus} GPUs, but max_gpus is {limits.max_gpus}"
-    return InvalidInputError(message, field="constraints.max_gpus")

@@ -1,0 +1,48 @@
+"""Why a question has no plan, as a person would say it."""
+
+from dataclasses import replace
+
+from service.estimator.units import GIB
+from service.planner.objectives import Objective
+from service.planner.offer import Offer
+from service.planner.plans import Plan, find_plans
+from service.planner.space import Limits, Question
+from tests.unit.planner.builders import CHAT, ONE_GPU, SHORT, a_subject
+
+REPLICATED = frozenset({"ddp"})
+
+
+def _plan(question: Question, offer: Offer, *, usable_bytes: int = 80 * GIB) -> Plan:
+    subject = a_subject("gpt2", usable_bytes=usable_bytes)
+    return find_plans([(replace(offer, device=subject.device), subject)], question, Objective.FEWEST_GPUS).offered[0].plan
+
+
+def _offer(**said: object) -> Offer:
+    return replace(Offer(device=a_subject().device), **said)  # type: ignore[arg-type]  # each word has its own type
+
+
+def test_money_that_ends_before_the_gpus_is_the_reason() -> None:
+    """What a budget pays for is named with the price, not the limit of GPUs."""
+    question = Question(workload=SHORT, layout=ONE_GPU, limits=Limits(max_cost_per_hour=5.0), frameworks=REPLICATED)
+    plan = _plan(question, _offer(price_per_gpu_hour=4.0), usable_bytes=GIB)
+
+    assert plan.num_gpus is None
+    assert plan.reason is not None
+    assert plan.reason.startswith("max_cost_per_hour is 5.00 USD, which pays for 1 test at 4.00 USD each")
+
+
+def test_more_replicas_than_a_cluster_has_gpus_is_never() -> None:
+    """That a cluster is too small for the replicas is an answer, which counts whole nodes."""
+    question = Question(workload=replace(CHAT, num_sequences=32), layout=ONE_GPU, limits=Limits(min_num_sequences=3000))
+    plan = _plan(question, _offer(pool="a", max_gpus=24))
+
+    assert plan.num_gpus is None
+    assert plan.reason == "never: min_num_sequences 3,000 takes 94 replicas, at least 96 GPUs, and there are 24 test"
+
+
+def test_a_layout_that_a_cluster_cannot_hold_is_never() -> None:
+    """A pinned layout of more GPUs than there are is an answer on a cluster."""
+    layout = replace(ONE_GPU, data_parallel=64)
+    question = Question(workload=SHORT, layout=layout, fixed=frozenset({"data_parallel"}), frameworks=REPLICATED)
+
+    assert _plan(question, _offer(pool="a", max_gpus=40)).reason == "never: the layout takes 64 GPUs, and there are 40 test"
