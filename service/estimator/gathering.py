@@ -27,15 +27,17 @@ def gathering(
 ) -> Gathering | None:
     """Return how parameters are gathered; None where every rank has them all.
 
-    FSDP2 gathers on a single rank too, and so does who ``offloads`` parameters. DeepSpeed's stage 3 fetches module by module:
-    the embedding gives way to the first block (deepspeed 0.19 ``partitioned_param_coordinator.py``). FSDP1 wraps what
-    ``adapts`` apart from what is frozen, and gathers nothing ahead for blocks whose checkpoints are ``reentrant``.
+    FSDP2 gathers on a single rank too, and so does who ``offloads`` parameters. Under autocast it gathers parameters as they
+    are: products cast them. DeepSpeed's stage 3 fetches module by module: the embedding gives way to the first block
+    (deepspeed 0.19 ``partitioned_param_coordinator.py``). FSDP1 wraps what ``adapts`` apart from what is frozen, and gathers
+    nothing ahead for blocks whose checkpoints are ``reentrant``.
     """
     if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2 and not offloads:
         return None
     reduce_dtype = precision.reduce_dtype or precision.grad_dtype
+    casts = not precision.autocast or layout.sharding is not Sharding.FSDP2
     return Gathering(
-        gather_bytes=precision.compute_dtype.bytes_per_element,
+        gather_bytes=(precision.compute_dtype if casts else precision.param_dtype).bytes_per_element,
         reduce_bytes=reduce_dtype.bytes_per_element,
         reshard=layout.reshard_after_forward,
         alone=layout.shards == 1,

@@ -20,6 +20,7 @@ ASKED = {
         layout=fsdp2(8),
         workload=replace(TRAIN, precision=POLICIES["bf16_mixed"], activation_checkpointing=Checkpointing.FULL),
     ),
+    "FSDP2 under autocast": Asked(layout=fsdp2(8), workload=replace(TRAIN, precision=POLICIES["amp_bf16"])),
     "hybrid shards": Asked(layout=fsdp2(8, shard_size=4)),
     "embedding and head apart": Asked(layout=fsdp2(8, shard_embeddings_separately=True)),
     "kept after forward": Asked(layout=fsdp2(4, reshard_after_forward=False)),
