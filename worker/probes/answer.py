@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from service.estimator.units import format_bytes
-from worker.probes.extrapolate import Answer, Reading, at_depth, at_tokens
+from worker.probes.extrapolate import Answer, Reading, at_depth, at_tokens, instants_of
 from worker.probes.plan import Plan, Point, Question
 from worker.probes.refusal import Refusal
 from worker.probes.stack import stack_of
@@ -20,11 +20,12 @@ Analytic = Callable[[Point], Mapping[str, int]]
 def answer_of(plan: Plan, readings: Sequence[Reading], question: Question, analytic: Analytic) -> Answer:
     """Return the bytes of the asked model: first to its depth, then, where fewer tokens were run, to its tokens."""
     layers, kinds = plan.asked.layers, stack_of(question.architecture).kinds
+    if plan.exact_tokens:
+        found = at_depth(_of_size(readings, plan.asked), layers, kinds)
+        notes = (*_linearity(found), *_confirmation(plan, readings, kinds, found), *_slope(plan, readings, analytic))
+        return replace(found, notes=notes)
     sizes = dict.fromkeys(replace(reading.point, layers=layers) for reading in readings)
     answers = {size: at_depth(_of_size(readings, size), layers, kinds) for size in sizes}
-    if plan.exact_tokens:
-        found = answers[plan.asked]
-        return replace(found, notes=(*_linearity(found), *_confirmation(plan, readings, kinds, found)))
     return _at_asked_tokens(plan.asked, answers, analytic)
 
 
@@ -59,6 +60,30 @@ def _confirmation(plan: Plan, readings: Sequence[Reading], kinds: Sequence[int],
     whole = max(found.instants.values())
     beside = f"{format_bytes(said)} for the whole model, which held {format_bytes(whole)}"
     return (f"the slices alone say {beside}: {said / whole - 1:+.4%}",)
+
+
+def _slope(plan: Plan, readings: Sequence[Reading], analytic: Analytic) -> tuple[str, ...]:
+    """Hold what a token adds to each instant against what the analytic curve says it adds, where fewer tokens were run too."""
+    asked = _of_size(readings, plan.asked)
+    pairs = [(many, few) for few in readings if few not in asked for many in asked if many.point.layers == few.point.layers]
+    if not pairs:
+        return ()
+    many, few = pairs[0]
+    tokens = many.point.num_tokens - few.point.num_tokens
+    measured = _added(instants_of(few.live), instants_of(many.live))
+    said = _added(analytic(few.point), analytic(many.point))
+    off = {name: abs(measured[name] - said[name]) for name in measured if name in said}
+    worst, most = max(off, key=lambda name: off[name]), max(measured.values())
+    note = (
+        f"a run with {tokens} tokens less shows what a token adds, and the analytic curve is farthest off in {worst}: "
+        f"{measured[worst] / tokens:,.0f} bytes against {said[worst] / tokens:,.0f}, {off[worst] / max(1, most):.4%} of the "
+        "steepest instant"
+    )
+    return (note,)
+
+
+def _added(few: Mapping[str, int], many: Mapping[str, int]) -> dict[str, int]:
+    return {name: many[name] - few[name] for name in many if name in few}
 
 
 def _at_asked_tokens(asked: Point, answers: Mapping[Point, Answer], analytic: Analytic) -> Answer:

@@ -8,13 +8,15 @@ from service.estimator.dtypes import DType
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
+from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
 from worker.probes.answer import answer_of
 from worker.probes.backend import Backend, Session, Subject, backend_for
 from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
-from worker.probes.plan import NUM_STEPS, Plan, Point, Question, make_plan, workload_at
+from worker.probes.plan import NUM_STEPS, Plan, Point, Question, workload_at
+from worker.probes.planning import make_plan
 from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
 from worker.probes.refusal import Refusal
@@ -37,7 +39,7 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
     subject = subject_of(question, config, request.rank)
     check_rank(question.layout, request.rank)
     bearable = device.host(_compute_dtype(question.workload))
-    plan = make_plan(question, bearable, lambda point: max(analytic.instants(point).values()))
+    plan = make_plan(question, bearable, analytic.reserved if bearable.reserves else analytic.allocated)
     sessions = _run(plan, subject, device, say)
     if sessions[-1].out_of_memory_at is not None:
         return exhausted(plan, sessions, Ran(subject=subject, backend=device))
@@ -60,18 +62,29 @@ class _Analytic:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._known: dict[Point, Mapping[str, int]] = {}
+        self._known: dict[Point, Estimate] = {}
 
     def instants(self, point: Point) -> Mapping[str, int]:
         """Return the bytes of each instant; raises Refusal where the estimator has no term."""
+        return {instant.name: instant.allocated_bytes for instant in self._at(point).instants}
+
+    def allocated(self, point: Point) -> int:
+        """Return the bytes of the highest instant; raises Refusal as ``instants`` does."""
+        return max(self.instants(point).values())
+
+    def reserved(self, point: Point) -> int:
+        """Return what a caching allocator may reserve at most, by its interval; raises Refusal as ``instants`` does."""
+        return max(self._at(point).reserved_interval.high, self.allocated(point))
+
+    def _at(self, point: Point) -> Estimate:
         if point not in self._known:
             self._known[point] = self._estimate(point)
         return self._known[point]
 
-    def _estimate(self, point: Point) -> Mapping[str, int]:
+    def _estimate(self, point: Point) -> Estimate:
         question = self._question
         try:
-            answer = estimate(
+            return estimate(
                 keep(question.architecture, point.layers),
                 workload_at(question.workload, point),
                 layout=question.layout,
@@ -79,7 +92,6 @@ class _Analytic:
             )
         except EstimatorError as error:
             raise Refusal(FailureKind.UNSUPPORTED, error.message) from error
-        return {instant.name: instant.allocated_bytes for instant in answer.instants}
 
 
 def _question(request: ProbeRequest) -> tuple[Question, Mapping[str, object]]:

@@ -10,10 +10,13 @@ from service.estimator.layout import Layout
 from service.estimator.units import GIB
 from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
 from service.jobs.contract import FailureKind
-from worker.probes.plan import MIN_SEQUENCE, Host, Plan, Point, Question, make_plan
+from tests.tiny_models import tiny_config
+from worker.probes.plan import Host, Plan, Point, Question
+from worker.probes.planning import MIN_SEQUENCE, make_plan
 from worker.probes.refusal import Refusal
 
 BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=1e12, scratch_factor=1.25)
+TRACER = Host(layer_steps_per_second=20.0)
 BYTES_PER_TOKEN = 10**6
 LORA = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
 
@@ -154,3 +157,46 @@ def test_serving_keeps_prompt_and_output() -> None:
 
     assert plan.asked == Point(layers=tuple(range(16)), micro_batch_size=3, sequence_length=100, output_tokens=20)
     assert plan.asked.num_tokens == 360
+
+
+def test_where_nothing_is_computed_half_the_tokens_are_run_too() -> None:
+    """The asked model comes first, and what a token adds is measured after it."""
+    plan = plan_of(question(), TRACER)
+
+    assert [(point.num_layers, point.sequence_length) for point in plan.points] == [(16, 256), (16, 128)]
+    assert not plan.extrapolated
+    assert plan.notes == ()
+
+
+def test_slices_are_run_with_half_the_tokens_where_the_whole_takes_too_long() -> None:
+    """The shallowest slice shows what a token adds to each kind of layer."""
+    plan = plan_of(question(400), TRACER)
+
+    assert [(point.num_layers, point.sequence_length) for point in plan.points] == [(2, 256), (3, 256), (4, 256), (2, 128)]
+
+
+@pytest.mark.parametrize(
+    ("length", "host"),
+    [
+        pytest.param(256, BIG_HOST, id="a device that computes"),
+        pytest.param(100, TRACER, id="a short sequence"),
+        pytest.param(256, replace(TRACER, layer_steps_per_second=3.0), id="no time for both"),
+    ],
+)
+def test_fewer_tokens_are_left_out(length: int, host: Host) -> None:
+    """They only check the curve, so they cost neither a device's time nor the asked run."""
+    asked = question()
+
+    plan = plan_of(replace(asked, workload=TrainWorkload(sequence_length=length, micro_batch_size=4)), host)
+
+    assert {point.sequence_length for point in plan.points} == {length}
+
+
+def test_a_sequence_whose_length_is_not_ours_is_run_with_half_the_batch() -> None:
+    """An encoder-decoder's lengths belong to each other."""
+    t5 = architecture_from_config(tiny_config("t5"))
+    asked = replace(question(), architecture=t5)
+
+    plan = plan_of(asked, TRACER)
+
+    assert [(point.micro_batch_size, point.sequence_length) for point in plan.points] == [(4, 256), (2, 256)]

@@ -68,3 +68,12 @@ def test_a_trace_of_a_shallow_model_runs_it_whole() -> None:
 
     assert [probe.num_layers for probe in result.probes] == [8]
     assert not result.extrapolated
+
+
+def test_what_a_token_adds_is_held_against_the_analytic_curve() -> None:
+    """Half the tokens are run as well, and a note says how far off the curve is at the instant where it is farthest."""
+    result = measured("llama", replace(TRAIN, sequence_length=128), full_depth=False)
+    told = next(note for note in result.notes if "what a token adds" in note)
+
+    assert [probe.sequence_length for probe in result.probes] == [128, 64]
+    assert float(told.rpartition(", ")[2].partition("%")[0]) <= 0.1
