@@ -22,8 +22,6 @@ from worker.probes.refusal import Refusal
 
 SNAPSHOT_VARIABLE = "HEADROOM_SNAPSHOT_DIR"
 """Names the directory that keeps an allocator snapshot of every point, for https://pytorch.org/memory_viz."""
-_SCRATCH_FACTOR = 1.21
-"""Reserved over live bytes, the 90th percentile of 276 replayed traces under the default allocator (docs: the memory model)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +49,7 @@ class CudaBackend:
             available_bytes=driver.free_bytes(),
             flops_per_second=flops_per_second,
             state_bytes_per_second=bytes_per_second,
-            scratch_factor=_SCRATCH_FACTOR,
+            reserves=True,
             num_steps=NUM_ROUNDS,
         )
 

@@ -238,6 +238,7 @@ def test_a_plan_is_told_what_the_gpu_can_bear() -> None:
 
     assert limits.available_bytes == 100 * 1024**3
     assert limits.num_steps == NUM_ROUNDS
+    assert limits.reserves
     assert limits.flops_per_second is not None
     assert limits.flops_per_second > 0
     assert driver.calls[-1] == "release"
