@@ -4,7 +4,9 @@ A rule of states takes one tensor and the bytes per element of the weights that 
 one). A rule of temporaries takes all tensors of a rank in order, since some hold those of the tensor before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from service.estimator.optimizers.tensors import TrainedTensor
 from service.estimator.units import ceil_div
@@ -102,9 +104,23 @@ def lists(tensors: Sequence[TrainedTensor], width: int, *, count: int) -> int:
     return count * width * sum(tensor.numel * tensor.count for tensor in tensors)
 
 
-def of_largest(tensors: Sequence[TrainedTensor], width: int, *, count: int) -> int:
-    """Return ``count`` tensors of the size of the largest one (torch.optim's plain loops)."""
-    return count * width * max(tensor.numel for tensor in tensors)
+def one_by_one(tensors: Sequence[TrainedTensor], width: int) -> int:
+    """Return the most that AdamW's loop holds: root and quotient of a tensor, beside the quotient of the one before.
+
+    That one's name, ``denom``, is bound anew only when the quotient is there (torch.optim 2.13, ``_single_tensor_adam``).
+    """
+    return width * max(2 * tensor.numel + before for tensor, before in zip(tensors, _before(tensors), strict=True))
+
+
+def _before(tensors: Sequence[TrainedTensor]) -> Iterator[int]:
+    """Yield the elements of the largest tensor that comes right before each: a block's first follows its last as well."""
+    last = 0
+    for _, alike in groupby(tensors, key=attrgetter("count")):
+        block = tuple(alike)
+        again = block[-1].numel if block[-1].count > 1 else 0
+        for tensor in block:
+            yield max(last, again)
+            last, again = tensor.numel, 0
 
 
 def adafactor_step(tensors: Sequence[TrainedTensor], width: int) -> int:

@@ -50,7 +50,7 @@ def test_states_follow_the_shapes_of_the_tensors(name: str, expected: int) -> No
     [
         ("adamw_8bit", 0),
         ("adamw", 2 * (3 * _M + _T + 2 * _V)),
-        ("adamw_loop", 2 * 2 * _T),
+        ("adamw_loop", 2 * (2 * _M + _T)),
         ("adafactor", 4 * (4 * _T + _T)),
         ("muon", max(_M * 6 + 4 * 256**2, 2 * (_T + 2 * _V))),
         ("galore_adamw", max(4 * (2 * _M + (512 + 256) * 256), 2 * 2 * _T)),
@@ -59,7 +59,7 @@ def test_states_follow_the_shapes_of_the_tensors(name: str, expected: int) -> No
     ],
 )
 def test_a_step_needs_what_its_loop_holds_at_once(name: str, expected: int) -> None:
-    """A fused kernel needs nothing, foreach a list of all tensors, a loop the largest tensor's own temporaries."""
+    """A fused kernel needs nothing, foreach a list of all tensors, a loop what one tensor and the one before it leave."""
     assert optimizer_named(name).step(_ALL, 2) == expected
 
 
