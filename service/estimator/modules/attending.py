@@ -46,7 +46,7 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
         mixed = kernels.math(tape, q, k, v, heads)
     elif kernel is Kernel.EFFICIENT:
         if not run.extent.decoding:  # a single query is packed by key/value head instead (transformers' pack_gqa)
-            k, v = (chain(tape, part, lambda t, x: kernels.repeated(t, x, heads)) for part in (k, v))
+            k, v = (chain(tape, part, lambda t, x: kernels.as_many(t, x, heads)) for part in (k, v))
         mixed = kernels.efficient(tape, q, k, v, heads)
     else:
         mixed = kernels.flash(tape, q, k, v, heads)

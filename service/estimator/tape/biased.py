@@ -6,9 +6,10 @@ from service.estimator.tape.elementwise import add, chain, dropout, multiply_sca
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.kernels import SEED_BYTES, Heads
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Node, Value
+from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import autocast_input, batched_product, copy_of
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.views import expand
 
 
 def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: Value, heads: Heads) -> Value:
@@ -17,7 +18,7 @@ def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: V
     The bias is a view of the size of all scores, and so its gradient is as large as them before it is summed over what the
     view repeats (aten/native/transformers/cuda/attention_backward.cu).
     """
-    wide = _expanded(tape, bias, heads.scores)
+    wide = expand(tape, bias, heads.scores)
     kept = sizes.add(sizes.scale(heads.aligned_rows or heads.rows, 4), sizes.constant(SEED_BYTES))
     lse = Value(tape.allocate(Category.ACTIVATIONS, kept), heads.rows, DType.FP32)
     parts = (query, key, value, wide)
@@ -34,20 +35,6 @@ def efficient_biased(tape: Tape, query: Value, key: Value, value: Value, bias: V
     )
     tape.free(lse, wide)
     return output
-
-
-def _expanded(tape: Tape, bias: Value, numel: Size) -> Value:
-    """Return a view of the bias as large as all scores: its gradient is summed back where there is more than one."""
-    view = Value(bias.storage, numel, bias.dtype)
-    tape.hold_value(view)
-
-    def backward(grad: Storage) -> None:
-        whole = bias.numel == numel
-        tape.send(bias, tape.hold(grad) if whole else tape.scratch(bias.numel, bias.dtype))
-
-    if tape.records and bias.requires_grad:
-        view.node, view.requires_grad = tape.append(Node([], backward)), True
-    return view
 
 
 def eager_biased(

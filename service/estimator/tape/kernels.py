@@ -13,6 +13,7 @@ from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, bytes_of
 from service.estimator.tape.products import batched_product, copy_of
 from service.estimator.tape.sizes import Size
+from service.estimator.tape.views import expand
 
 SEED_BYTES = 16
 """Philox seed and offset that memory-efficient attention returns, and keeps, even without dropout."""
@@ -113,6 +114,13 @@ def repeated(tape: Tape, x: Value, heads: Heads) -> Value:
     return (
         copy_of(tape, x, numel=sizes.scale(x.numel, heads.num_heads // heads.num_kv_heads)) if heads.grouped else tape.alias(x)
     )
+
+
+def as_many(tape: Tape, x: Value, heads: Heads) -> Value:
+    """Return key or value as transformers' ``repeat_kv`` does: a copy for each group, but a view of an only head."""
+    if heads.shared:
+        return expand(tape, x, sizes.scale(x.numel, heads.num_heads))
+    return repeated(tape, x, heads)
 
 
 def apart(tape: Tape, x: Value) -> Value:

@@ -20,6 +20,20 @@ def narrow(tape: Tape, x: Value, numel: Size) -> Value:
     return view
 
 
+def expand(tape: Tape, x: Value, numel: Size) -> Value:
+    """Return a view of ``x`` that shows it again and again: its gradient is summed back where there is more than one."""
+    view = Value(x.storage, numel, x.dtype)
+    tape.hold_value(view)
+
+    def backward(grad: Storage) -> None:
+        whole = x.numel == numel
+        tape.send(x, tape.hold(grad) if whole else tape.scratch(x.numel, x.dtype))
+
+    if tape.records and x.requires_grad:
+        view.node, view.requires_grad = tape.append(Node([], backward)), True
+    return view
+
+
 def concatenate(tape: Tape, parts: tuple[Value, ...]) -> Value:
     """Return the parts in one tensor, in the widest of their dtypes; each gets a view of its gradient, or a cast of it."""
 
