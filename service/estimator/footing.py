@@ -59,12 +59,16 @@ def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> 
         states, host = offloaded(states, workload, layout, trained)
         host_bytes, nvme_bytes = host.total, host.nvme
     grad_bytes, shards = trained.grad_dtype.bytes_per_element, Shards.of(layout)
-    held = buckets(layout, workload.precision, trained=trained.trained, grad_bytes=grad_bytes)
+    param_bytes = trained.trained_dtype.bytes_per_element
+    held = buckets(layout, workload.precision, trained=trained.trained, param_bytes=param_bytes)
     keeps_buffer = layout.sharding is Sharding.DEEPSPEED and layout.zero_stage == PARAMETER_STAGE
     accumulates = workload.gradient_accumulation_steps > 1 or keeps_buffer
     resident = _resident(states, held, states.persistent_main_gradients + states.gradients * accumulates)
     step = resident | {
-        "gradients": states.gradients + states.persistent_main_gradients + states.step_main_gradients,
+        "gradients": states.gradients
+        + states.persistent_main_gradients
+        + states.step_main_gradients
+        + _handed_back(layout, states, held),
         "temporaries": states.step_temporaries,
     }
     return Footing(
@@ -83,6 +87,15 @@ def footing_of(model: Architecture, workload: TrainWorkload, layout: Layout) -> 
         host_bytes=host_bytes,
         nvme_bytes=nvme_bytes,
     )
+
+
+def _handed_back(layout: Layout, states: TrainStates, held: Buckets) -> int:
+    """Return the gradients that DDP makes anew after the sum, where main gradients have taken theirs over by then.
+
+    (torch 2.13 ``reducer.cpp``, ``copy_bucket_to_grad``: what has no gradient gets a clone of its part of the bucket.)
+    """
+    moved = layout.sharding is Sharding.DDP and states.persistent_main_gradients and not states.gradients
+    return held.resident if moved else 0
 
 
 def _outlive_the_step(layout: Layout, shards: Shards) -> bool:

@@ -49,16 +49,16 @@ def gathering(
     )
 
 
-def buckets(layout: Layout, precision: Precision, *, trained: int, grad_bytes: int) -> Buckets:
-    """Return the communication buffers: DDP's buckets are a second copy of all gradients.
+def buckets(layout: Layout, precision: Precision, *, trained: int, param_bytes: int) -> Buckets:
+    """Return the communication buffers: DDP's buckets are a second copy of all gradients, in the parameters' dtype.
 
-    (torch.nn.parallel.DistributedDataParallel, ``gradient_as_bucket_view=False``.) DeepSpeed's stages 1 and 2 allocate one
-    contiguous bucket when backward begins (``setup_buckets``, ``overlap_comm`` off), stage 3 when it is made; its format is the
-    engine's, whatever adapters are kept in.
+    (torch.nn.parallel.DistributedDataParallel, ``gradient_as_bucket_view=False``; torch 2.13 ``reducer.cpp``,
+    ``initialize_buckets``.) DeepSpeed's stages 1 and 2 allocate one contiguous bucket when backward begins (``setup_buckets``,
+    ``overlap_comm`` off), stage 3 when it is made; its format is the engine's, whatever adapters are kept in.
     """
     if layout.sharding is Sharding.DEEPSPEED and layout.zero_stage:
         size = DEEPSPEED_BUCKET_ELEMENTS * precision.grad_dtype.bytes_per_element
         return Buckets(resident=size) if layout.zero_stage == PARAMETER_STAGE else Buckets(backward=size)
     if layout.shards > 1 and layout.sharding is Sharding.DDP:
-        return Buckets(resident=trained * grad_bytes)
+        return Buckets(resident=trained * param_bytes)
     return NO_BUCKETS

@@ -39,7 +39,7 @@ def training_tensors(
             states.buffers,
             *spread(states.master_weights, stepped),
             *spread(states.persistent_main_gradients, stepped),
-            *_resident_buckets(layout, buckets, [numel * trained.grad_dtype.bytes_per_element for numel in stepped]),
+            *_resident_buckets(layout, buckets, [numel * trained.trained_dtype.bytes_per_element for numel in stepped]),
         ),
         backward=(buckets.backward,) if buckets.backward else (),
         states=tuple(_states(optimizer, states.optimizer_states, stepped)),

@@ -27,6 +27,9 @@ ASKED = {
     "tensor parallel": Asked(layout=Layout(tensor_parallel=2)),
     "both": Asked(layout=fsdp2(2, tensor_parallel=2)),
     "DDP": Asked(layout=Layout(data_parallel=8)),
+    "DDP with fp32 main gradients": Asked(
+        layout=Layout(data_parallel=8), workload=replace(TRAIN, precision=POLICIES["megatron_bf16"])
+    ),
     "a table beside which blocks are small": Asked(
         layout=fsdp2(8),
         workload=replace(TRAIN, sequence_length=16, micro_batch_size=1),
