@@ -12,7 +12,7 @@ from service.errors import UnknownGpuError
 from service.estimator.device import Device, parse_slice, slice_name
 from service.estimator.units import MIB
 
-EIGHTHS, SEVENTHS = 8, 7
+EIGHTHS = 8
 SLICE_RESERVED_BYTES = 410 * MIB
 """The most by which a slice falls short of its eighths (``nvidia-smi mig -lgip``): an A100-80GB's ``1g.10gb`` shows 9.50 GiB of
 9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92."""
@@ -21,11 +21,20 @@ _DATA = Path(__file__).with_name("gpus.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigProfile:
-    """A slice that MIG can cut: how many fit on one GPU, and how many eighths of its memory each takes."""
+    """A slice that MIG can cut: how many fit on one GPU, and how many eighths of its memory each takes.
+
+    ``usable_bytes`` is what ``nvidia-smi mig -lgip`` shows, where that falls shorter of the eighths than on other GPUs.
+    """
 
     name: str
     max_instances: int
     memory_eighths: int
+    usable_bytes: int | None = None
+
+    @property
+    def compute_slices(self) -> int:
+        """How many parts of the multiprocessors it has: the 3 of ``3g.40gb``."""
+        return int(self.name[: self.name.index("g")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +63,11 @@ class GpuEntry:
         """Bytes per second to another GPU of the same node: over NVLink where there is one, else over PCIe."""
         return self.nvlink_bytes_per_second or self.pcie_bytes_per_second
 
+    @property
+    def compute_slices(self) -> int:
+        """Into how many parts MIG cuts the multiprocessors: as many as the largest profile has."""
+        return max(profile.compute_slices for profile in self.mig_profiles)
+
     def names(self) -> frozenset[str]:
         """Return every name that means this SKU, among them names that mean others as well."""
         return frozenset({self.name, self.family, *(alias for group in self.aliases.values() for alias in group)})
@@ -73,20 +87,19 @@ class GpuEntry:
     def slice(self, profile: str) -> Device | None:
         """Return a MIG slice as a GPU of its own; None where this one has no such profile.
 
-        It has its eighths of the memory and of its bandwidth and its sevenths of the multiprocessors (NVIDIA MIG User Guide,
-        "Supported MIG Profiles": ``3g.40gb`` has 4/8 and 3/7), and nothing to reach others with.
+        It has its eighths of the memory and of its bandwidth, its part of the multiprocessors (NVIDIA MIG User Guide,
+        "Supported MIG Profiles": ``3g.40gb`` has 4/8 and 3/7, an A30's ``2g.12gb`` 2/4), and nothing to reach others with.
         """
         found = next((one for one in self.mig_profiles if one.name == profile.casefold()), None)
         if found is None:
             return None
-        sevenths = int(found.name[: found.name.index("g")])
         return Device(
             name=slice_name(self.name, found.name),
             vendor=self.vendor,
             capacity_bytes=self.capacity_bytes * found.memory_eighths // EIGHTHS,
-            usable_bytes=self.usable_bytes * found.memory_eighths // EIGHTHS - SLICE_RESERVED_BYTES,
+            usable_bytes=found.usable_bytes or self.usable_bytes * found.memory_eighths // EIGHTHS - SLICE_RESERVED_BYTES,
             bandwidth_bytes_per_second=self.bandwidth_bytes_per_second * found.memory_eighths // EIGHTHS,
-            peak_flops={dtype: flops * sevenths // SEVENTHS for dtype, flops in self.peak_flops.items()},
+            peak_flops={dtype: flops * found.compute_slices // self.compute_slices for dtype, flops in self.peak_flops.items()},
             mig_profile=found.name,
         )
 

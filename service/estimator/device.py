@@ -42,9 +42,19 @@ class Device:
             raise InvalidInputError(message, field="gpu.memory_bytes")
 
     def warnings_for(self, dtype: DType) -> tuple[str, ...]:
-        """Return what to say of arithmetic in ``dtype``: a format without a peak rate has no hardware; without any, nothing."""
+        """Return what to say of arithmetic in ``dtype`` (a format without a peak rate has no hardware), and of other makers."""
+        return self._format_warnings(dtype) + self._vendor_warnings()
+
+    def _format_warnings(self, dtype: DType) -> tuple[str, ...]:
         if not self.peak_flops or dtype.value in self.peak_flops:
             return ()
         known = ", ".join(sorted(self.peak_flops))
         emulated = "the bytes hold where software emulates it, slowly, and some kernels refuse to run"
         return (f"{self.name} has no hardware for {dtype.value} arithmetic (it has {known}): {emulated}",)
+
+    def _vendor_warnings(self) -> tuple[str, ...]:
+        """Return what a Gaudi is not asked for: its runtime compiles graphs and reuses memory within them in its own way."""
+        if self.vendor != "intel":
+            return ()
+        own = "its graph compiler plans temporaries in its own way, and nothing was measured on one"
+        return (f"{self.name} is answered as a CUDA device with its memory would be: {own}; measure before you rely on it",)

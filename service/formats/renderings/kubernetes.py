@@ -12,6 +12,8 @@ from service.formats.renderings.text import shell_line
 _PRODUCT, _MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 _MOUNT = "/etc/launch"
 _LABEL = "app.kubernetes.io/name"
+_OTHER_RESOURCES = {"intel": "habana.ai/gaudi"}
+"""What device plugins call a device where they do not say ``<vendor>.com/gpu``."""
 
 
 def kubernetes_objects(job: Job, launch: Launch) -> dict[str, object]:
@@ -32,7 +34,7 @@ def gpu_resource(job: Job) -> str:
     """Return what the device plugin calls a GPU, or a MIG slice of one."""
     if job.mig_profile is not None:
         return f"nvidia.com/mig-{job.mig_profile}"
-    return f"{job.device.vendor}.com/gpu"
+    return _OTHER_RESOURCES.get(job.device.vendor, f"{job.device.vendor}.com/gpu")
 
 
 def _job(job: Job, launch: Launch) -> dict[str, object]:
