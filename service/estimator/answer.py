@@ -7,7 +7,7 @@ from service.estimator.allocator.pressure import under_pressure
 from service.estimator.allocator.replay import Replayed
 from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
 from service.estimator.correcting import corrected_context, corrected_slack, measured_interval
-from service.estimator.corrections import Corrections
+from service.estimator.corrections import LEAST_PER_MILLE, MOST_PER_MILLE, Corrections
 from service.estimator.device import Device
 from service.estimator.intervals import widened
 from service.estimator.outside import Share, communicators, device_context, interval
@@ -19,8 +19,7 @@ _REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
 ROUNDING_PER_MILLE = 21
 """The allocator hands out whole blocks: 0.06 % more than the tensors at the median of 298 traced steps, 2.1 % at 97.5 %."""
 
-APPROXIMATE_PER_MILLE = (450, 1700)
-"""Allocated bytes of 27 published models over those of a stand-in of their size: lowest and highest of four workloads each."""
+APPROXIMATE_PER_MILLE = (LEAST_PER_MILLE, MOST_PER_MILLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ def assemble(
         nvme_bytes=draft.nvme_bytes,
         checkpoint=draft.checkpoint,
         serving=draft.serving,
-        warnings=(*draft.warnings, *_warnings(draft), *warnings),
+        warnings=(*draft.warnings, *_warnings(draft), *warnings, *_imported(corrections)),
         basis=corrections.basis if corrections is not None else "analytic",
         calibration=corrections.calibration if corrections is not None else None,
         calibration_level=corrections.level if corrections is not None else "none",
@@ -175,6 +174,13 @@ def _warnings(draft: Draft) -> tuple[str, ...]:
     if not draft.approximate:
         return ()
     return ("only the number of parameters is known: the shape is a stand-in of that size, and the interval says so",)
+
+
+def _imported(corrections: Corrections | None) -> tuple[str, ...]:
+    count = corrections.num_imported if corrections is not None else 0
+    if not count:
+        return ()
+    return (f"rests on {count} imported measurement{'s' if count > 1 else ''}: that this is what ran there is only claimed",)
 
 
 def _base(draft: Draft, inside: Interval) -> Interval:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from service.estimator.corrections import NOTHING, Corrections
+from service.estimator.corrections import NOTHING, Corrections, require_plausible
 from service.estimator.outside import Share
 from service.estimator.result import Interval, Throughput
 
@@ -12,7 +12,9 @@ def corrected_slack(slack: Share, allocated_bytes: int, corrections: Corrections
     if corrections is None or (corrections.reserved == NOTHING and corrections.reserved_at_most_bytes is None):
         return slack
     reserved = allocated_bytes + slack.point
-    reserved += corrections.reserved.at(0, reserved)
+    asked = reserved + corrections.reserved.at(0, reserved)
+    require_plausible(corrections, "reserved bytes", reserved, asked)
+    reserved = asked
     if corrections.reserved_at_most_bytes is not None:
         reserved = min(reserved, corrections.reserved_at_most_bytes)
     return _moved(slack, max(reserved - allocated_bytes, 0) - slack.point)

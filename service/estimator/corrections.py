@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+LEAST_PER_MILLE, MOST_PER_MILLE = 450, 1700
+"""What a model of another shape needs of one of its size: lowest and highest of 27 published models and four workloads each.
+A measurement of this model that differs more is none of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantCorrection:
@@ -50,3 +54,24 @@ class Corrections:
     outside_error: float | None = None
     step_time_ratio: float = 1.0
     step_time_error: float | None = None
+    num_imported: int = 0
+    """How many of the measurements somebody brought, who alone says what ran."""
+    proven: bool = False
+    """Whether a probe measured this very configuration: what it read holds, however far it is from the analytic answer."""
+
+
+class ImplausibleCorrectionError(Exception):
+    """A correction would make an answer of something that cannot be."""
+
+
+def require_plausible(corrections: Corrections, what: str, analytic_bytes: int, answer_bytes: int) -> None:
+    """Raise ImplausibleCorrectionError where an answer is further from the analytic one than another model's could be."""
+    if corrections.proven:
+        return
+    if not analytic_bytes * LEAST_PER_MILLE <= answer_bytes * 1000 <= analytic_bytes * MOST_PER_MILLE:
+        message = (
+            f"calibration {corrections.calibration} would make the {what} {answer_bytes:,} B, where the analytic answer is "
+            f"{analytic_bytes:,} B: it lies outside of {LEAST_PER_MILLE / 1000:g} to {MOST_PER_MILLE / 1000:g} times that, "
+            "which a model of another shape would need, and is not used"
+        )
+        raise ImplausibleCorrectionError(message)

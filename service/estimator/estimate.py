@@ -9,7 +9,7 @@ from service.estimator.adapters.methods import as_adapters
 from service.estimator.allocator.cache import ReplayCache
 from service.estimator.answer import Draft, assemble
 from service.estimator.architecture import Architecture
-from service.estimator.corrections import Corrections
+from service.estimator.corrections import Corrections, ImplausibleCorrectionError
 from service.estimator.device import Device
 from service.estimator.footing import Footing, footing_of
 from service.estimator.layout import Layout
@@ -123,8 +123,13 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     The numbers are the same with and without their explanation; a replay of the allocator changes what is reserved.
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
-    found = _estimate(model, workload, layout, device, corrections=corrections, plans=plans, detail=detail)
     said = remarks(model, workload, layout) if detail is not Detail.NUMBERS else ()
+    try:
+        found = _estimate(model, workload, layout, device, corrections=corrections, plans=plans, detail=detail)
+    except ImplausibleCorrectionError as error:
+        # A wrong measurement must not take the analytic answer away.
+        found = _estimate(model, workload, layout, device, corrections=None, plans=plans, detail=detail)
+        said = (*said, str(error))
     return replace(found, warnings=(*found.warnings, *said)) if said else found
 
 

@@ -83,6 +83,7 @@ def test_corrections_are_added_to_their_instant() -> None:
         calibration="cal-1",
         instants={"loss": InstantCorrection(fixed_bytes=10 * MIB, bytes_per_token=3.0)},
         relative_error=0.05,
+        proven=True,
     )
     plain = _ask(a_training())
 
@@ -94,6 +95,25 @@ def test_corrections_are_added_to_their_instant() -> None:
     assert (answer.basis, answer.calibration) == ("calibrated", "cal-1")
     assert answer.allocated_interval.high == answer.allocated_bytes + round(answer.allocated_bytes * 0.05)
     assert sum(component.bytes for component in answer.components) == answer.device_bytes
+
+
+@pytest.mark.parametrize("wrong", [1 << 62, -(1 << 62)])
+def test_an_impossible_correction_leaves_the_analytic_answer(wrong: int) -> None:
+    """A wrong measurement takes no answer away: the analytic one stands, and says why."""
+    names = _instants(_ask(a_training()))
+    corrections = Corrections(calibration="cal-1", instants=dict.fromkeys(names, InstantCorrection(fixed_bytes=wrong)))
+
+    answer, plain = _ask(a_training(), corrections=corrections), _ask(a_training())
+
+    assert (answer.allocated_bytes, answer.basis, answer.calibration) == (plain.allocated_bytes, "analytic", None)
+    assert "calibration cal-1 would make the allocated bytes" in answer.warnings[-1]
+
+
+def test_imports_are_named_in_the_answer() -> None:
+    """Who reads an answer learns that somebody's word is part of it."""
+    said = _ask(a_training(), corrections=Corrections(calibration="cal-1", num_imported=2)).warnings
+
+    assert any(warning.startswith("rests on 2 imported measurements") for warning in said)
 
 
 def test_a_correction_cannot_take_more_than_there_is() -> None:

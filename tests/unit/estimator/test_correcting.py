@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.estimator.correcting import as_timed, corrected_context, corrected_slack, measured_interval
-from service.estimator.corrections import Corrections, InstantCorrection
+from service.estimator.corrections import Corrections, ImplausibleCorrectionError, InstantCorrection
 from service.estimator.moments import Moment, all_corrected
 from service.estimator.outside import Share
 from service.estimator.result import Interval, Throughput
 
-NONE = Corrections(calibration="c")
+NONE = Corrections(calibration="c", proven=True)
 SLACK = Share(point=100, low=50, high=200, formula="f", source="s")
 MOMENTS = tuple(
     Moment(name=name, allocated_bytes=size, parts={"activations": size}) for name, size in (("forward", 700), ("loss", 1000))
@@ -32,6 +32,20 @@ def test_running_out_of_memory_never_lowers(least: int, fixed: int) -> None:
 
     assert peak(replace(learnt, at_least_bytes=least)) == max(peak(learnt), least)
     assert peak(None) == 1000
+
+
+@given(fixed=st.integers(-5000, 5000))
+def test_what_no_probe_proved_stays_near_the_analytic_answer(fixed: int) -> None:
+    """A peak that a model of another shape would have is refused, whichever way; a probe of this very one may say anything."""
+    learnt = replace(NONE, proven=False, instants={"loss": InstantCorrection(fixed_bytes=fixed)})
+    answer = max(700, 1000 + fixed)
+
+    if 450 <= answer <= 1700:
+        assert peak(learnt) == answer
+    else:
+        with pytest.raises(ImplausibleCorrectionError, match="not used"):
+            peak(learnt)
+    assert peak(replace(learnt, proven=True)) == answer
 
 
 def test_what_is_raised_is_counted_as_activations() -> None:
