@@ -81,8 +81,11 @@ def _named(one: Known | Pool, point: MeasuredPoint) -> dict[str, Any]:
     if isinstance(one, Pool):
         return _named_pool(one)
     # A time or a reserved reading of this very point does not make its allocated bytes measured ones.
-    measured = one.calibration.quantity is Quantity.ALLOCATED and _exact_at(one.calibration, point) is not None
+    exact = _exact_at(one.calibration, point)
+    measured = one.calibration.quantity is Quantity.ALLOCATED and exact is not None
     return {
+        "proven": measured and exact is not None and not exact.claimed,
+        "num_imported": one.calibration.num_claimed,
         "calibration": one.name,
         "basis": MEASURED if measured else CALIBRATED,
         "level": (Level.POINT if measured else Level.KEY).value,
@@ -164,7 +167,7 @@ def _ratio(calibration: Calibration, point: MeasuredPoint, exact: Exact | None) 
 
 def _error(calibration: Calibration, *, exact: Exact | None, half_width: float | None) -> float:
     if exact is not None:
-        return RESERVED_SPREAD if calibration.quantity is Quantity.RESERVED else EXACT_SHARE
+        return max(exact.error, RESERVED_SPREAD if calibration.quantity is Quantity.RESERVED else EXACT_SHARE)
     return half_width if half_width is not None else calibration.relative_error
 
 

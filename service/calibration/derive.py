@@ -11,10 +11,15 @@ from service.calibration.sift import Rejected, sift
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """One point that was measured itself, and what the analytic answer lacks there, part by part."""
+    """One point that was measured itself, and what the analytic answer lacks there, part by part.
+
+    ``error`` holds all of its measurements; ``claimed`` says that nobody but who brought them vouches for what they ran.
+    """
 
     point: MeasuredPoint
     residuals: Mapping[str, float]
+    error: float = EXACT_SHARE
+    claimed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,8 @@ class Calibration:
     rejected: tuple[Rejected, ...] = ()
     means: Mapping[str, Mean] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
+    num_claimed: int = 0
+    """How many of the evidence were brought from elsewhere."""
 
 
 def calibrate(evidence: Sequence[Evidence], parent: Parent | None = None) -> Calibration | None:
@@ -92,6 +99,7 @@ def calibrate(evidence: Sequence[Evidence], parent: Parent | None = None) -> Cal
         rejected=sifted.rejected,
         means={name: mean_of([_share(one, name) for one in samples]) for name, samples in _by_part(accepted).items()},
         left_out=left_out,
+        num_claimed=sum(sample.claimed for sample in (*accepted, *sifted.bounding)),
     )
 
 
@@ -156,7 +164,7 @@ def _remaining_error(accepted: Sequence[Evidence], left_out: Sequence[LeftOut]) 
 
     From one measurement a correction may be wrong by its whole size elsewhere; of several, each is held against the others.
     """
-    doubts = [EXACT_SHARE]
+    doubts = [EXACT_SHARE, *(one.spread for one in accepted if one.claimed)]
     if len(accepted) == 1:
         only = accepted[0]
         whole = 1.0 if only.quantity.is_ratio else float(max(1, only.measured_peak))
@@ -172,7 +180,21 @@ def _exact(accepted: Sequence[Evidence]) -> tuple[Exact, ...]:
     for sample in accepted:
         if not sample.extrapolated:
             by_point.setdefault(sample.point, []).append(sample)
-    return tuple(Exact(point=point, residuals=_residuals(samples)) for point, samples in by_point.items())
+    return tuple(_exact_of(point, samples) for point, samples in by_point.items())
+
+
+def _exact_of(point: MeasuredPoint, samples: Sequence[Evidence]) -> Exact:
+    """Return a point with an error that holds each of its measurements, and what one that is only claimed may be off."""
+    residuals = _residuals(samples)
+    claimed = all(sample.claimed for sample in samples)
+    errors = [EXACT_SHARE]
+    for sample in samples:
+        answer = max(1.0, sample.peak(residuals))
+        # One more than the distance: bytes are whole, and the interval is rounded.
+        errors.append((abs(sample.measured_peak - answer) + 1) / answer)
+    if claimed:
+        errors.append(max(sample.spread for sample in samples))
+    return Exact(point=point, residuals=residuals, error=max(errors), claimed=claimed)
 
 
 def _residuals(samples: Sequence[Evidence]) -> dict[str, float]:
@@ -180,7 +202,9 @@ def _residuals(samples: Sequence[Evidence]) -> dict[str, float]:
         name: (sum(one.residual(name) for one in known) / len(known), max(one.doubt(name) for one in known))
         for name, known in _by_part(samples).items()
     }
-    return {name: mean for name, (mean, doubt) in means.items() if abs(mean) > doubt}
+    # A reserved reading may differ the next time, yet it is the best that is known of its own point.
+    as_is = samples[0].quantity is Quantity.RESERVED
+    return {name: mean for name, (mean, doubt) in means.items() if as_is or abs(mean) > doubt}
 
 
 def _bound(sample: Evidence) -> Bound:

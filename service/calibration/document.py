@@ -25,13 +25,16 @@ def from_document(document: Mapping[str, Any]) -> Calibration:
         relative_error=document["relative_error"],
         evidence=tuple(document["evidence"]),
         exact=tuple(
-            Exact(point=MeasuredPoint(**exact["point"]), residuals=dict(exact["residuals"])) for exact in document["exact"]
+            Exact(**{**exact, "point": MeasuredPoint(**exact["point"]), "residuals": dict(exact["residuals"])})
+            for exact in document["exact"]
         ),
         at_least=_bounds(document["at_least"]),
         at_most=_bounds(document["at_most"]),
         rejected=tuple(Rejected(**each) for each in document["rejected"]),
         means={name: Mean(**values) for name, values in document["means"].items()},
         left_out=tuple(LeftOut(**each) for each in document["left_out"]),
+        # Calibrations that were stored before imports were counted do not tell.
+        num_claimed=document.get("num_claimed", 0),
     )
 
 

@@ -58,7 +58,8 @@ class Evidence:
     ``transferable``: kernels were those that CUDA would choose. ``extrapolated``: slices were run, not the model itself.
     ``out_of_memory``: the run ended before its peak, so that ``measured`` is what it needs at least. ``at_capacity``: it ran
     through and took all that there was, so that ``measured`` is what it needs at most. ``noise``: the share by which
-    repeated measurements differ, where the measurement itself says so.
+    repeated measurements differ, where the measurement itself says so. ``claimed``: somebody says that this was what ran.
+    ``spread``: the share by which answers of this kind are off, as the analytic interval has it.
     """
 
     measurement: str
@@ -71,6 +72,8 @@ class Evidence:
     out_of_memory: bool = False
     at_capacity: bool = False
     noise: float = field(default=0.0)
+    claimed: bool = False
+    spread: float = 0.0
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -108,6 +111,22 @@ class Evidence:
             return max(self.noise, EXACT_SHARE)
         spread = RESERVED_SPREAD if self.quantity is Quantity.RESERVED else EXACT_SHARE
         return max(float(ROUNDING_BYTES), self.measured[part] * max(spread, self.noise))
+
+    def contradicts(self, other: "Evidence") -> bool:
+        """Return whether it read the same point otherwise than resolution and the spread of its kind explain."""
+        if self.point != other.point or self.quantity.is_ratio or self.extrapolated or other.extrapolated:
+            return False
+        return any(
+            abs(self.measured[name] - other.measured[name])
+            > self.doubt(name) + other.doubt(name) + max(self.spread, other.spread) * self.predicted[name]
+            for name in self.parts
+            if name in other.parts
+        )
+
+    @property
+    def distance(self) -> float:
+        """How far the measured peak is from the analytic one, as a logarithm: half as much is as far as twice as much."""
+        return abs(log(self.measured_peak / self.peak()))
 
     def peak(self, corrections: Mapping[str, float] | None = None) -> float:
         """Return the highest corrected part; without corrections the analytic peak."""

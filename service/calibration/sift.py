@@ -26,20 +26,21 @@ class Sifted:
 def sift(evidence: Sequence[Evidence]) -> Sifted:
     """Split evidence of one key and quantity.
 
-    Memory cannot fall while tokens grow. Of measurements that say so, the one that contradicts most others goes, and of two
-    that contradict each other the larger size, which should have needed more.
+    Memory cannot fall while tokens grow, and one point has one need. Of measurements that say otherwise, the one that
+    contradicts most others goes; of two that contradict each other the larger size, which should have needed more, and of
+    one size the one that is further from the analytic answer.
     """
     ordered = sorted(evidence, key=lambda sample: sample.measurement)
     rejected = [Rejected(measurement=sample.measurement, reason=reason) for sample in ordered if (reason := _unfit(sample))]
     fit = [sample for sample in ordered if not _unfit(sample)]
     curve = [sample for sample in fit if not sample.is_one_sided]
     while conflicts := _conflicts(curve):
-        worst = max(conflicts, key=lambda name: (len(conflicts[name]), _size(curve, name), name))
-        against = ", ".join(sorted(conflicts[worst]))
-        rejected.append(
-            Rejected(measurement=worst, reason=f"memory would fall while the batch grows: it contradicts {against}")
+        worst = max(
+            (sample for sample in curve if sample.measurement in conflicts),
+            key=lambda one: (len(conflicts[one.measurement]), one.point.num_tokens, one.distance, one.measurement),
         )
-        curve = [sample for sample in curve if sample.measurement != worst]
+        rejected.append(_contradictory(worst, [one for one in curve if one.measurement in conflicts[worst.measurement]]))
+        curve = [sample for sample in curve if sample is not worst]
     return Sifted(
         accepted=tuple(curve),
         bounding=tuple(sample for sample in fit if sample.is_one_sided),
@@ -55,11 +56,22 @@ def _unfit(sample: Evidence) -> str | None:
     return None
 
 
+def _contradictory(worst: Evidence, against: Sequence[Evidence]) -> Rejected:
+    same = [one.measurement for one in against if worst.contradicts(one)]
+    other = [one.measurement for one in against if one.measurement not in same]
+    reasons = []
+    if same:
+        reasons.append(f"the same point was measured otherwise: it contradicts {', '.join(same)}")
+    if other:
+        reasons.append(f"memory would fall while the batch grows: it contradicts {', '.join(other)}")
+    return Rejected(measurement=worst.measurement, reason="; ".join(reasons))
+
+
 def _conflicts(curve: Sequence[Evidence]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for index, one in enumerate(curve):
         for other in curve[index + 1 :]:
-            if not _grows(one, other):
+            if one.contradicts(other) or not _grows(one, other):
                 found.setdefault(one.measurement, set()).add(other.measurement)
                 found.setdefault(other.measurement, set()).add(one.measurement)
     return found
@@ -82,7 +94,3 @@ def _same_line(small: MeasuredPoint, large: MeasuredPoint) -> bool:
     """Return whether ``large`` differs from ``small`` by more tokens and by nothing that could make it need less."""
     more = small.num_tokens < large.num_tokens and small.num_layers == large.num_layers
     return more and large.reaches(small)
-
-
-def _size(curve: Sequence[Evidence], name: str) -> int:
-    return next(sample.point.num_tokens for sample in curve if sample.measurement == name)

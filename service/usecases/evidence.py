@@ -16,7 +16,7 @@ from service.estimator.device import Device
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache, estimate
 from service.estimator.families.registry import architecture_from_spec
-from service.estimator.result import Detail, Estimate
+from service.estimator.result import Detail, Estimate, Interval
 from service.estimator.speed.throughput import throughput_of
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProtocolError, parse_measure_request
 from service.logs import logger
@@ -129,13 +129,16 @@ def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answere
         point=answered.point,
         transferable=result.transferable,
         extrapolated=result.extrapolated,
+        claimed=stored.source != "probe",
     )
+    found = answered.estimate
     if result.peaks["out_of_memory"]:
         yield _exhausted(stored, result, answered)
         return
     yield make(
         measured=_instants(result, answered),
-        predicted={instant.name: instant.allocated_bytes for instant in answered.estimate.instants},
+        predicted={instant.name: instant.allocated_bytes for instant in found.instants},
+        spread=_spread(found.allocated_interval, found.allocated_bytes),
     )
     if answered.request.device is not ProbeDevice.CUDA:
         return
@@ -188,6 +191,7 @@ def _beyond(result: StoredResult, answered: Answered, make: Make) -> Iterator[Ev
         quantity=Quantity.RESERVED,
         measured={ONLY_PART: _whole(reserved)},
         predicted={ONLY_PART: allocated + found.reserved_bytes - found.allocated_bytes},
+        spread=_spread(found.reserved_interval, found.reserved_bytes),
         at_capacity=_whole(reserved) + (outside or 0) > usable - LARGE_SEGMENT_BYTES,
     )
     if outside is not None and outside > 0:
@@ -195,7 +199,18 @@ def _beyond(result: StoredResult, answered: Answered, make: Make) -> Iterator[Ev
             quantity=Quantity.DEVICE,
             measured={ONLY_PART: outside},
             predicted={ONLY_PART: found.device_bytes - found.reserved_bytes},
+            spread=_spread(_outside(found), found.device_bytes - found.reserved_bytes),
         )
+
+
+def _outside(found: Estimate) -> Interval:
+    whole, inside = found.device_interval, found.reserved_interval
+    return Interval(max(0, whole.low - inside.low), whole.high - inside.high)
+
+
+def _spread(around: Interval, point: int) -> float:
+    """Return how far an interval reaches to its wider side, as a share of its point."""
+    return max(around.high - point, point - around.low, 0) / max(point, 1)
 
 
 def _timed(result: StoredResult, answered: Answered, make: Make) -> Iterator[Evidence]:

@@ -20,6 +20,7 @@ from service.estimator.corrections import Corrections, InstantCorrection
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload
+from tests.unit.calibration.builders import BASE, GB, evidence, taught
 
 CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 512}
 POINT = MeasuredPoint(num_layers=3, micro_batch_size=2, sequence_length=128)
@@ -114,6 +115,29 @@ def test_a_reserved_reading_may_differ_the_next_time() -> None:
     measured = replace(of(Quantity.RESERVED), exact=(Exact(point=POINT, residuals={ONLY_PART: 5}),))
 
     assert corrections_at(measured, POINT, calibration_id="id").reserved_error == RESERVED_SPREAD
+
+
+def test_reserved_bytes_of_a_measured_point_are_those_that_were_measured() -> None:
+    """Within the spread of repeated runs a reading is no proof of an error, yet nothing better is known of its own point."""
+    sample = replace(evidence(256, residual=BASE // 50), quantity=Quantity.RESERVED)
+    sample = replace(sample, measured={ONLY_PART: BASE + BASE // 50}, predicted={ONLY_PART: BASE})
+
+    found = corrections_at(taught(sample), sample.point, calibration_id="id")
+    elsewhere = corrections_at(taught(sample), replace(sample.point, sequence_length=512), calibration_id="id")
+
+    assert (found.reserved.fixed_bytes, found.reserved_error) == (BASE // 50, RESERVED_SPREAD)
+    assert elsewhere.reserved.fixed_bytes == 0
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_what_was_imported_is_counted_and_proves_nothing(*, claimed: bool) -> None:
+    """A probe says itself what it ran; of an import somebody says so, with the doubt that answers of its kind have."""
+    sample = replace(evidence(256, residual=GB), claimed=claimed, spread=0.03)
+
+    found = corrections_at(taught(sample), sample.point, calibration_id="id")
+
+    assert (found.basis, found.proven, found.num_imported) == ("measured", not claimed, int(claimed))
+    assert found.relative_error == (0.03 if claimed else EXACT_SHARE)
 
 
 @pytest.mark.parametrize(("half_width", "error"), [(None, 0.02), (0.05, 0.05)])

@@ -191,7 +191,7 @@ def test_slices_are_no_measurement_of_the_model_itself() -> None:
 
 def test_a_point_that_was_measured_again_is_the_mean_of_both() -> None:
     """Two runs of one size weigh alike, whichever came first."""
-    samples = [evidence(residual=residual, name=f"{residual}") for residual in (GB, 2 * GB)]
+    samples = [replace(evidence(residual=residual, name=f"{residual}"), spread=0.1) for residual in (GB, 2 * GB)]
 
     (exact,) = taught(*samples).exact
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.calibration.derive import calibrate
-from service.calibration.evidence import Evidence, MeasuredPoint
+from service.calibration.evidence import EXACT_SHARE, Evidence, MeasuredPoint
 from service.calibration.sift import sift
 from tests.unit.calibration.builders import BASE, GB, evidence, taught
 
@@ -87,3 +87,34 @@ def test_the_order_does_not_decide(order: list[int]) -> None:
     samples = [evidence(size, residual=residual, name=f"m{index}") for index, (size, residual) in enumerate(sizes)]
 
     assert sift([samples[index] for index in order]) == sift(samples)
+
+
+@pytest.mark.parametrize("wrong", [512, 200 * BASE])
+@given(residual=st.integers(-BASE // 20, BASE // 20))
+def test_one_point_has_one_need(wrong: int, residual: int) -> None:
+    """A reading that another one of the same point denies is named; the one nearer to the analytic answer stays."""
+    good = evidence(256, residual=residual, name="z good")
+    bad = replace(evidence(256, name="a bad"), measured={"backward": wrong})
+
+    found = taught(good, bad)
+
+    assert found.evidence == ("z good",)
+    assert [(one.measurement, one.reason) for one in found.rejected] == [
+        ("a bad", "the same point was measured otherwise: it contradicts z good")
+    ]
+
+
+@given(first=st.integers(-BASE // 50, BASE // 50), second=st.integers(-BASE // 50, BASE // 50), claimed=st.booleans())
+def test_the_interval_of_a_point_holds_all_that_was_read_there(first: int, second: int, *, claimed: bool) -> None:
+    """Readings that the spread of their kind explains are put together, and their interval holds each of them."""
+    samples = [
+        replace(evidence(256, residual=residual, name=f"m{residual}"), spread=0.05, claimed=claimed)
+        for residual in {first, second}
+    ]
+
+    exact = taught(*samples).exact[0]
+    answer = BASE + exact.residuals.get("backward", 0.0)
+
+    assert all(abs(sample.measured_peak - answer) <= answer * exact.error for sample in samples)
+    assert exact.error >= (0.05 if claimed else EXACT_SHARE)
+    assert exact.claimed is claimed
