@@ -27,7 +27,7 @@ def page(client: TestClient[Any], **query: str | int) -> dict[str, Any]:
 def test_the_catalogue_comes_in_pages(client: TestClient[Any]) -> None:
     """The pages together are the whole, which one page holds as well."""
     known = [entry.name for entry in list_gpus()]
-    whole = page(client)
+    whole = page(client, limit=200)
     found = page(client, limit=10)
     names = [gpu["name"] for gpu in found["items"]]
     while found["next_cursor"] is not None:
