@@ -3,14 +3,16 @@
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Plan, plan_on, widen
+from service.planner.plans import Offered, Plan, helped, plan_on, widen
 from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
+from service.planner.widening import Larger, none_larger
 
 
-def how_many(subject: Subject, question: Question) -> Plan:
+def how_many(subject: Subject, question: Question, *, larger: Larger = none_larger) -> Plan:
     """Return the fewest GPUs; raises EstimatorError when no configuration can run or has a term."""
     offer = Offer(device=subject.device)
     search = Search(subject, Space(subject.architecture, question, offer))
-    return widen(plan_on(offer, search, Objective.FEWEST_GPUS), search)
+    plan = widen(plan_on(offer, search, Objective.FEWEST_GPUS), search)
+    return helped(Offered(offer=offer, subject=subject, plan=plan), search, larger)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import inf
 
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
@@ -11,11 +12,11 @@ from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.refusals import nothing_to_try, too_few, why_none, why_refused
-from service.planner.remedies import Remedy, find_remedies
+from service.planner.remedies import Remedy
 from service.planner.search import Search, counters
 from service.planner.space import Question
 from service.planner.subject import Subject
-from service.planner.verdict import Verdict
+from service.planner.widening import Larger, none_larger, smallest_change
 
 MAX_CANDIDATES = 4
 
@@ -64,7 +65,9 @@ class Plans:
     best: Offered | None
 
 
-def find_plans(subjects: Sequence[tuple[Offer, Subject]], question: Question, objective: Objective) -> Plans:
+def find_plans(
+    subjects: Sequence[tuple[Offer, Subject]], question: Question, objective: Objective, *, larger: Larger = none_larger
+) -> Plans:
     """Return the plans; raises EstimatorError when no configuration can run, or has a term, on any of the offers."""
     spaces: dict[object, Space] = {}
     offered, refusal = [], None
@@ -83,10 +86,26 @@ def find_plans(subjects: Sequence[tuple[Offer, Subject]], question: Question, ob
     found = [one for one, _ in offered if one.plan.num_gpus is not None]
     best = min(found, key=_score(objective), default=None)
     if best is None:
-        return Plans(offered=tuple(one for one, _ in offered), best=None)
+        nearest = min((one for one, _ in offered), key=_missing)
+        return Plans(
+            offered=tuple(replace(one, plan=helped(one, search, larger)) if one is nearest else one for one, search in offered),
+            best=None,
+        )
     searches = {id(one): search for one, search in offered}
     widened = replace(best, plan=widen(best.plan, searches[id(best)]))
     return Plans(offered=tuple(widened if one is best else one for one, _ in offered), best=widened)
+
+
+def _missing(one: Offered) -> float:
+    return inf if one.plan.closest is None else one.plan.closest.missing_bytes
+
+
+def helped(one: Offered, search: Search, larger: Larger = none_larger) -> Plan:
+    """Return a plan that lacks memory with the smallest change that helps."""
+    closest = one.plan.closest
+    if closest is None or not closest.missing_bytes:
+        return one.plan
+    return replace(one.plan, smallest_change=smallest_change(search, one.offer, closest.nearest, larger))
 
 
 def widen(plan: Plan, search: Search) -> Plan:
@@ -101,7 +120,7 @@ def widen(plan: Plan, search: Search) -> Plan:
 
 def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
     """Return the best plan on one kind of GPU, with its best layout."""
-    space, question, subject = search.space, search.question, search.subject
+    space, question = search.space, search.question
     placeable = _placeable(space.counts, offer)
     counts = _affordable(placeable, question, offer)
     if not counts:
@@ -124,7 +143,6 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         searched=searched,
         reason=why_none(question, offer, [count for count in counts if space.slots(count)], closest, placeable=placeable),
         closest=closest,
-        smallest_change=_smallest_change(subject, closest.nearest, most=max(counts)) if closest.missing_bytes else None,
     )
 
 
@@ -204,9 +222,3 @@ def _affordable(counts: Sequence[int], question: Question, offer: Offer) -> tupl
         message = f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it in prices"
         raise InvalidInputError(message, field="constraints.max_cost_per_hour")
     return tuple(count for count in counts if count * offer.price_per_gpu_hour <= most)
-
-
-def _smallest_change(subject: Subject, nearest: Candidate, *, most: int) -> Remedy | None:
-    """Return the first remedy that makes the closest miss fit on no more GPUs than are allowed."""
-    remedies = find_remedies(subject, nearest.workload, nearest.layout, nearest.estimate)
-    return next((remedy for remedy in remedies if remedy.verdict is Verdict.FITS and remedy.num_gpus <= most), None)

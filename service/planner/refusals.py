@@ -36,7 +36,7 @@ def why_none(
 def _paid_for(question: Question, offer: Offer, counts: Sequence[int]) -> str:
     most, price = question.limits.max_cost_per_hour, offer.price_per_gpu_hour
     pays = f"max_cost_per_hour is {most:,.2f} USD, which pays for {counts[-1]} {offer.device.name} at {price:,.2f} USD each"
-    return f"{pays}, and {'that' if counts[-1] == 1 else 'no number up to it'} is not enough"
+    return f"{pays}, and {'that is not' if counts[-1] == 1 else 'no number up to it is'} enough"
 
 
 def too_few(space: Space, offer: Offer) -> str | None:

@@ -9,6 +9,7 @@ from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, Workload
+from service.planner.candidates import Candidate
 from service.planner.changes import changes
 from service.planner.legality.legal import Legality
 from service.planner.moves import MOVES, Config, Move
@@ -39,13 +40,17 @@ class Remedy:
     layout: Layout
 
 
-def find_remedies(subject: Subject, workload: Workload, layout: Layout, estimate: Estimate) -> tuple[Remedy, ...]:
+def find_remedies(
+    subject: Subject, workload: Workload, layout: Layout, estimate: Estimate, *, max_gpus: int | None = None
+) -> tuple[Remedy, ...]:
     """Return changes that save memory: those that suffice first, cheapest in time first; pairs where no single one does.
 
     Of the steps of one kind (micro batch 4, 2, 1) the first that suffices is kept, or the one that saves most. More GPUs are
-    proposed only where they suffice. Numbers alone rule out what cannot fit; what is shown is answered in full.
+    proposed only where they suffice, and never more than ``max_gpus``. Numbers alone rule out what cannot fit; what is shown
+    is answered in full.
     """
-    trial = _Trial(subject=subject, asked=(workload, layout), legality=Legality(subject.architecture))
+    legality = Legality(subject.architecture)
+    trial = _Trial(subject=subject, asked=(workload, layout), legality=legality, max_gpus=max_gpus)
     saving = {move: found for move in MOVES if (found := _most_saving(trial, move(trial.asked)))}
     remedies = _shown(trial, saving.values(), estimate.num_gpus)
     if any(remedy.verdict is Verdict.FITS for remedy in remedies):
@@ -55,6 +60,21 @@ def find_remedies(subject: Subject, workload: Workload, layout: Layout, estimate
     fitting = islice((remedy for remedy in answered if remedy is not None and remedy.verdict is Verdict.FITS), MAX_REMEDIES)
     first_of = {frozenset(remedy.change): remedy for remedy in sorted(fitting, key=_by_cost, reverse=True)}
     return tuple(sorted((*first_of.values(), *remedies), key=_by_cost)[:MAX_REMEDIES])
+
+
+def remedy_between(change: Mapping[str, object], before: tuple[Subject, Candidate], after: tuple[Subject, Candidate]) -> Remedy:
+    """Return a change of a question as a remedy: what came of it against what came nearest without it."""
+    paces = [_pace(subject, (one.workload, one.layout), one.estimate) for subject, one in (after, before)]
+    found = after[1]
+    return Remedy(
+        change=change,
+        saves_bytes=max(needed_bytes(before[1].estimate) - needed_bytes(found.estimate), 0),
+        verdict=found.judgement.verdict,
+        slowdown=round(paces[0].over(paces[1]), 3),
+        num_gpus=found.num_gpus,
+        workload=found.workload,
+        layout=found.layout,
+    )
 
 
 def _most_saving(trial: "_Trial", configs: Iterable[Config]) -> Remedy | None:
@@ -112,6 +132,7 @@ class _Trial:
     subject: Subject
     asked: Config
     legality: Legality
+    max_gpus: int | None
     needed_bytes: int = field(init=False)
     pace: "_Pace" = field(init=False)
     numbers: dict[Config, Remedy | None] = field(default_factory=dict)
@@ -126,7 +147,8 @@ class _Trial:
         if config not in self.numbers:
             # The time of a replica rests on its components; nothing of it is replayed.
             ask = self.subject.answer if isinstance(config[0], ServeWorkload) else self.subject.numbers
-            legal = self.legality.check(*config) is None
+            there = self.max_gpus is None or config[1].num_gpus <= self.max_gpus
+            legal = there and self.legality.check(*config) is None
             self.numbers[config] = self._tried(config, ask) if legal else None
         return self.numbers[config]
 

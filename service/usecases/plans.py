@@ -13,6 +13,7 @@ from service.planner.offer import Offer
 from service.planner.plans import Plans, find_plans
 from service.planner.space import Question
 from service.usecases.fit import FindCorrections, subject_of
+from service.usecases.larger import larger_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ def answer_plans(asked: PlanQuestion, *, plans: PlanCache, find_corrections: Fin
         (offer, subject_of(asked.architecture, offer.device, plans=plans, find_corrections=find_corrections))
         for offer in asked.offers
     ]
-    found = find_plans(subjects, asked.question, asked.objective)
+    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections)
+    found = find_plans(subjects, asked.question, asked.objective, larger=larger)
     best = found.best
     return PlanReport(
         plans=found,
