@@ -7,6 +7,8 @@ from hashlib import sha256
 REFERENCE_VERSIONS: Mapping[str, str] = {"torch": "2.13", "transformers": "5.23", "peft": "0.21"}
 """The releases whose model code the estimator follows and the worker runs; a question means these where no worker is there."""
 
+_UNKNOWN = "unknown"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
@@ -28,7 +30,7 @@ class Environment:
         releases = f"torch {self.torch}, transformers {self.transformers}, peft {self.peft}"
         if self.gpu is None:
             return releases
-        return f"{self.gpu}, driver {self.driver or 'unknown'}, {releases}"
+        return f"{self.gpu}, driver {self.driver or _UNKNOWN}, {releases}"
 
     @property
     def libraries(self) -> "Environment":
@@ -48,6 +50,17 @@ class Place:
     name: str
     digest: str
     gpu: str | None = None
+
+    @property
+    def tells_driver(self) -> bool:
+        """Whether it is that of a GPU whose driver is known."""
+        return self.gpu is not None and not self.name.startswith(f"{self.gpu}, driver {_UNKNOWN}, ")
+
+    @property
+    def unknown_driver(self) -> "Place":
+        """The same releases on the same GPU, where nobody told the driver."""
+        releases = f"torch {self.name.rpartition('torch ')[2]}"
+        return self if self.gpu is None else place_named(f"{self.gpu}, driver {_UNKNOWN}, {releases}", gpu=self.gpu)
 
     def address(self, curve: str) -> str:
         """Return the key of a curve in this environment."""

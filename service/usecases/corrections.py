@@ -139,7 +139,10 @@ class CorrectionBook:
 def _resolve(known: _Knowledge, curve: str, gpu: str, group: Callable[[Quantity, Place], Group]) -> _Resolved:
     """Return what is known of each quantity of a curve on a GPU."""
     # What a GPU itself was measured to allocate has its kernels' workspaces in it, and comes before what libraries count.
-    places = [known.places[name] for name in dict.fromkeys((gpu, "")) if name in known.places]
+    own = known.places.get(gpu)
+    # Who did not tell a driver may have had this one.
+    named = () if own is None else (own, own.unknown_driver)
+    places = list(dict.fromkeys((*named, known.places[""])))
     found = (_find(known, curve, [(place, group(quantity, place)) for place in places]) for quantity in known.quantities)
     return tuple(one for one in found if one is not None)
 
@@ -162,10 +165,16 @@ def _group(architecture: Architecture, workload: Workload, layout: Layout, quant
 
 
 def _current(running: Sequence[Environment], members: Sequence[Member]) -> dict[str, Place]:
-    """Return what runs now: what workers say, else what was measured last, else the reference releases."""
+    """Return what runs now: what workers say, else what was measured last, else the reference releases.
+
+    A measurement that does not tell its driver says nothing of what runs on a GPU of which one was told.
+    """
     places = {"": Environment().place}
     for member in members:
-        places[member.gpu or ""] = place_named(member.group.environment, gpu=member.gpu)
+        place = place_named(member.group.environment, gpu=member.gpu)
+        known = places.get(member.gpu or "")
+        if place.tells_driver or known is None or not known.tells_driver:
+            places[member.gpu or ""] = place
     for environment in running:
         places[""] = environment.libraries.place
         places[environment.gpu or ""] = environment.place

@@ -1,7 +1,10 @@
 """The in-process book of calibrations: which holds for a question, and what a broken one does."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
+
+import pytest
 
 from service.calibration.apply import ONLY_PART, point_of
 from service.calibration.derive import calibrate
@@ -21,26 +24,34 @@ LAYOUT = Layout()
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def learnt(*, minutes: int = 0, quantity: str = "allocated", document: dict[str, object] | None = None) -> StoredCalibration:
+def learnt(
+    *,
+    minutes: int = 0,
+    quantity: str = "allocated",
+    document: dict[str, object] | None = None,
+    workload: TrainWorkload = WORKLOAD,
+    on: Environment | None = None,
+) -> StoredCalibration:
     """Return what one measurement of the tiny model taught."""
     parts = ("forward", "backward") if quantity == "allocated" else (ONLY_PART,)
     evidence = Evidence(
         measurement=str(uuid4()),
-        point=point_of(MODEL, WORKLOAD, LAYOUT),
+        point=point_of(MODEL, workload, LAYOUT),
         quantity=Quantity(quantity),
         measured=dict.fromkeys(parts, 2_200_000),
         predicted=dict.fromkeys(parts, 2_000_000),
     )
     calibration = calibrate([evidence])
     assert calibration is not None
+    environment = on or Environment()
     return StoredCalibration(
         id=uuid4(),
-        key=Environment().place.address(calibration_key(MODEL, WORKLOAD, LAYOUT)),
-        kind=kind_of(WORKLOAD, LAYOUT, Quantity.ALLOCATED),
+        key=environment.place.address(calibration_key(MODEL, workload, LAYOUT)),
+        kind=kind_of(workload, LAYOUT, Quantity.ALLOCATED),
         family=MODEL.family,
-        environment=Environment().name,
+        environment=environment.name,
         quantity=quantity,
-        scope={},
+        scope={"gpu": environment.gpu},
         correction=to_document(calibration) if document is None else document,
         evidence=(UUID(evidence.measurement),),
         created_at=START + timedelta(minutes=minutes),
@@ -121,3 +132,24 @@ def test_an_unreadable_calibration_corrects_nothing() -> None:
     book.refresh()
 
     assert found_in(book) is None
+
+
+@pytest.mark.parametrize("drivers", [("570.1", None), (None, "570.1")])
+def test_who_does_not_tell_a_driver_hides_nobody_who_does(drivers: tuple[str | None, ...]) -> None:
+    """What a GPU runs on is what was told of it, and what was measured under an unknown driver fills the gaps."""
+    lengths = (64, 128)
+    stored = [
+        learnt(minutes=minutes, workload=replace(WORKLOAD, optimizer=optimizer), on=Environment(gpu="H200", driver=driver))
+        for minutes, (driver, optimizer) in enumerate(zip(drivers, ("adamw", "sgd"), strict=True))
+    ]
+    book = CorrectionBook(read_changed=FakeStore(*stored).read_changed)
+    book.refresh()
+
+    found = [
+        book.find(MODEL, replace(WORKLOAD, optimizer=optimizer, sequence_length=length), LAYOUT, "H200")
+        for optimizer in ("adamw", "sgd")
+        for length in lengths
+    ]
+
+    assert book.place("H200").name.startswith("H200, driver 570.1, ")
+    assert [None if one is None else one.calibration for one in found] == [str(one.id) for one in stored for _ in lengths]
