@@ -37,7 +37,7 @@ def parse(data: bytes, *, declared: Format | None = None) -> Parsed:
 
 def _told(data: bytes, declared: Format | None) -> Parsed:
     text = text_of(data)
-    if text.lstrip()[:1] == "{" and (declared is None or declared in _OF_JSON):
+    if text.lstrip()[:1] == "{" and (declared in (None, Format.SNAPSHOT) or declared in _OF_JSON):
         return _of_json(_json_object(text), declared, size=len(data))
     found = declared if declared is not None else _detect(text)
     if found not in _OF_TEXT:
@@ -129,5 +129,4 @@ _OF_JSON: Mapping[Format, Callable[[Json], Parsed]] = {
     Format.PROMETHEUS: parse_query,
     Format.MEMORY_STATS: parse_memory_stats,
     Format.TRAINER: parse_trainer,
-    Format.SNAPSHOT: lambda document: parse_snapshot(document, size=0),
 }

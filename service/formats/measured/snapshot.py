@@ -13,6 +13,10 @@ from service.formats.measured.text import shown
 
 ROUNDING_BYTES = 512
 """A trace has what was asked for; blocks are handed out in multiples of this (c10/cuda/CUDACachingAllocator.cpp)."""
+MAX_DEVICES = 128
+"""torch is built for no more GPUs in a process (C10_COMPILE_TIME_MAX_GPUS, c10/cuda/CUDAMacros.h)."""
+LEAST_ENTRY_BYTES = 11
+"""A block or an entry of a trace in a pickle, its words known already: an empty dict, a mark, two keys, two values, the end."""
 PEAKS = {"allocated_bytes.all.peak": Quantity.ALLOCATED, "reserved_bytes.all.peak": Quantity.RESERVED}
 
 _ALLOCATES = {"alloc": 1, "free_requested": -1}
@@ -41,13 +45,14 @@ class _Window:
 
 def parse_snapshot(document: Json, *, size: int) -> Parsed:
     """Return the peaks of every device of a snapshot; ``size`` is that of its file, beyond which nothing can be in it."""
-    books = _books(_list(document, "segments"), size)
-    traces = _list(document, "device_traces")
+    segments, traces = _list(document, "segments"), _list(document, "device_traces")
+    _require_own(segments, traces, size)
+    books = _books(segments)
     readings: list[Reading] = []
     left_out: list[LeftOut] = []
     notes: list[str] = []
     out_of_memory = False
-    for device in range(max(len(traces), max(books, default=-1) + 1)):
+    for device in sorted({*range(len(traces)), *books}):
         trace = traces[device] if device < len(traces) else []
         own = books.get(device, _Books())
         if not own.num_segments and not trace:
@@ -89,21 +94,35 @@ def _peaks(device: str, stats: object) -> Iterator[Reading]:
             yield Reading(quantity=quantity, value=value, low=value, high=value, place=Place(gpu=device))
 
 
-def _books(segments: list[object], size: int) -> dict[int, _Books]:
+def _require_own(segments: list[object], traces: list[object], size: int) -> None:
+    """Refuse, before any of it is walked, what cannot be in so small a file: a pickle may name one list many times over."""
+    if len(traces) > MAX_DEVICES:
+        message = f"has device_traces of {len(traces):,} GPUs; a process of torch has at most {MAX_DEVICES}"
+        raise MeasuredFormatError(message)
+    blocks = (segment.get("blocks") for segment in segments if isinstance(segment, dict))
+    for what, lists in (("blocks", blocks), ("entries of traces", traces)):
+        num_visits = sum(len(one) for one in lists if isinstance(one, list))
+        if num_visits * LEAST_ENTRY_BYTES > size:
+            message = (
+                f"has {num_visits:,} {what} in {size:,} bytes, each of which takes {LEAST_ENTRY_BYTES} at least: "
+                "the same ones stand in it many times over"
+            )
+            raise MeasuredFormatError(message)
+
+
+def _books(segments: list[object]) -> dict[int, _Books]:
     """Return what every device holds at the end."""
     books: dict[int, _Books] = {}
-    visits = 0
     for index, segment in enumerate(segments):
         found = _object(segment, f"segment {index}")
-        own = books.setdefault(_count(found, "device", f"segment {index}") if "device" in found else 0, _Books())
+        device = _count(found, "device", f"segment {index}") if "device" in found else 0
+        if device >= MAX_DEVICES:
+            message = f"device of segment {index} is {device:,}; a process of torch has GPUs 0 to {MAX_DEVICES - 1}"
+            raise MeasuredFormatError(message)
+        own = books.setdefault(device, _Books())
         own.num_segments += 1
         own.reserved += _count(found, "total_size", f"segment {index}")
-        blocks = _list(found, "blocks")
-        visits += len(blocks)
-        if visits > size:
-            message = f"has more blocks than bytes ({size:,}): the same ones stand in it many times over"
-            raise MeasuredFormatError(message)
-        for block in blocks:
+        for block in _list(found, "blocks"):
             held = _object(block, f"a block of segment {index}")
             if held.get("state") == "active_allocated":
                 own.allocated += _count(held, "size", f"a block of segment {index}")

@@ -114,8 +114,36 @@ def test_the_same_blocks_cannot_stand_for_many() -> None:
     segment = {"device": 0, "total_size": 1, "blocks": [{"size": 1, "state": "inactive"}] * 2000}
     body = pickle.dumps({"segments": [segment] * 2000, "device_traces": []}, protocol=4)
 
-    with pytest.raises(MeasuredFormatError, match="more blocks than bytes"):
+    with pytest.raises(MeasuredFormatError, match=r"4,000,000 blocks in [\d,]+ bytes"):
         parse(body)
+
+
+@pytest.mark.parametrize(
+    ("num_traces", "says"),
+    [(100, r"100,000 entries of traces in [\d,]+ bytes"), (10_000, "device_traces of 10,000 GPUs; .* at most 128")],
+)
+def test_the_same_trace_cannot_stand_for_many(num_traces: int, says: str) -> None:
+    """Neither for more GPUs than a process has, nor for more entries than its file has room for."""
+    trace = [{"action": "alloc", "size": 10}] * 1000
+    body = pickle.dumps({"segments": [], "device_traces": [trace] * num_traces}, protocol=4)
+
+    with pytest.raises(MeasuredFormatError, match=says):
+        parse(body)
+
+
+def test_a_device_beyond_all_is_refused() -> None:
+    """Nobody counts to a number that a file names."""
+    body = json.dumps({"segments": [{"device": 1 << 60, "total_size": 1, "blocks": []}], "device_traces": []}).encode()
+
+    with pytest.raises(MeasuredFormatError, match="GPUs 0 to 127"):
+        parse(body, declared=Format.SNAPSHOT)
+
+
+def test_the_smallest_entries_are_few_enough() -> None:
+    """A pickle of nothing but entries that share all their words is no hostile one."""
+    trace = [{"action": "alloc", "size": 1} for _ in range(5000)]
+
+    assert values(parse(pickle.dumps({"segments": [], "device_traces": [trace]}, protocol=4)))
 
 
 def test_statistics_have_both_peaks() -> None:
