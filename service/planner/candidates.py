@@ -33,7 +33,8 @@ class Rejected:
     """A number of GPUs that is too small: the configuration that came nearest, in words and numbers.
 
     ``deficit_bytes`` is missing at the point, 0 when it is only tight; ``missing_bytes`` for the confidence that was asked.
-    Both are 0 where it fits and takes too long.
+    Both are 0 where it fits and takes too long. Where a node's host memory or NVMe is what lacks, the instant is ``offload``,
+    the component that store, and the deficit its own.
     """
 
     num_gpus: int
@@ -45,10 +46,31 @@ class Rejected:
     nearest: Candidate
 
 
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """What a node keeps offloaded bytes in: how many it is asked to, and has."""
+
+    name: str
+    needed: int
+    has: int
+
+
 def rejected(nearest: Candidate, usable_bytes: int, *, too_slow: str | None = None) -> Rejected:
     """Return why a number of GPUs is not enough, from an explained estimate of what came nearest."""
     estimate = nearest.estimate
     largest = max(estimate.components, key=lambda part: part.bytes)
+    short = None if too_slow or largest.bytes > usable_bytes else _short_store(estimate)
+    if short is not None:
+        needed, has = format_bytes(short.needed), format_bytes(short.has)
+        return Rejected(
+            num_gpus=nearest.num_gpus,
+            reason=f"offloading takes {needed} of a node's {short.name}, which has {has}",
+            instant="offload",
+            component=short.name.lower().replace(" ", "_"),
+            deficit_bytes=short.needed - short.has,
+            missing_bytes=nearest.missing_bytes,
+            nearest=nearest,
+        )
     return Rejected(
         num_gpus=nearest.num_gpus,
         reason=too_slow or _reason(nearest, largest, usable_bytes),
@@ -60,6 +82,16 @@ def rejected(nearest: Candidate, usable_bytes: int, *, too_slow: str | None = No
     )
 
 
+def _short_store(estimate: Estimate) -> _Store | None:
+    """Return what of a node lacks room for what is offloaded."""
+    stores = (
+        ("host memory", estimate.host_bytes_per_node, estimate.host_memory_bytes),
+        ("NVMe", estimate.nvme_bytes_per_node, estimate.nvme_bytes),
+    )
+    short = (_Store(name, needed, has) for name, needed, has in stores if has is not None and needed > has)
+    return next(short, None)
+
+
 def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
     if estimate.serving is not None and estimate.serving.smallest_bytes is not None:
@@ -68,12 +100,6 @@ def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     if largest.bytes > usable_bytes:
         verb = "need" if part.endswith("s") else "needs"
         return f"{part} alone {verb} {format_bytes(largest.bytes)} per GPU {usable}"
-    for store, needed, has in (
-        ("host memory", estimate.host_bytes_per_node, estimate.host_memory_bytes),
-        ("NVMe", estimate.nvme_bytes_per_node, estimate.nvme_bytes),
-    ):
-        if has is not None and needed > has:
-            return f"offloading takes {format_bytes(needed)} of a node's {store}, which has {format_bytes(has)}"
     if estimate.device_bytes <= usable_bytes:
         high = format_bytes(estimate.device_interval.high)
         return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {LEVEL:.0%}"

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from service.estimator.layout import Sharding
 from service.estimator.units import GIB
+from service.estimator.workload import Offload, OffloadTarget
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.plans import Plan, find_plans
@@ -46,3 +48,17 @@ def test_a_layout_that_a_cluster_cannot_hold_is_never() -> None:
     question = Question(workload=SHORT, layout=layout, fixed=frozenset({"data_parallel"}), frameworks=REPLICATED)
 
     assert _plan(question, _offer(pool="a", max_gpus=40)).reason == "never: the layout takes 64 GPUs, and there are 40 test"
+
+
+def test_a_node_that_is_full_is_told_in_its_own_words() -> None:
+    """Where offloaded states find no room on the host, neither instant nor deficit is the GPU's."""
+    workload = replace(SHORT, offload=Offload(optimizer=OffloadTarget.CPU))
+    layout = replace(ONE_GPU, sharding=Sharding.DEEPSPEED, zero_stage=2, host_memory_bytes=GIB)
+    fixed = frozenset({"offload", "sharding", "zero_stage", "data_parallel"})
+    question = Question(workload=workload, layout=layout, fixed=fixed, frameworks=frozenset({"deepspeed"}))
+    closest = _plan(question, _offer()).closest
+
+    assert closest is not None
+    assert closest.reason.startswith("offloading takes")
+    assert (closest.instant, closest.component) == ("offload", "host_memory")
+    assert closest.deficit_bytes == closest.nearest.estimate.host_bytes_per_node - GIB
