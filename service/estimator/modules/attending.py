@@ -6,6 +6,7 @@ from service.estimator.dtypes import DType
 from service.estimator.recording import Recording
 from service.estimator.tape import kernels
 from service.estimator.tape.elementwise import chain
+from service.estimator.tape.graph import Tape
 from service.estimator.tape.kernels import Heads
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.products import autocast_input
@@ -37,21 +38,28 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
     """Return what queries read, by the kernel that the question asks for or CUDA would choose; the parts stay."""
     tape, masked = run.tape, run.masked(how.sliding_window)
     heads = heads_of(run, how)
-    q, k, v = (autocast_input(tape, part) for part in (query, key, value))
+    q = autocast_input(tape, query)
     kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked or how.values is not None)
+    # A single query is packed by key/value head instead (transformers' pack_gqa).
+    repeats = kernel is Kernel.EFFICIENT and not run.extent.decoding
+    k, v = (_read(tape, part, heads if repeats else None) for part in (key, value))
     if kernel is Kernel.EAGER:
         mixed, weights = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
         run.leave(weights)
     elif kernel is Kernel.MATH:
         mixed = kernels.math(tape, q, k, v, heads)
     elif kernel is Kernel.EFFICIENT:
-        if not run.extent.decoding:  # a single query is packed by key/value head instead (transformers' pack_gqa)
-            k, v = (chain(tape, part, lambda t, x: kernels.as_many(t, x, heads)) for part in (k, v))
         mixed = kernels.efficient(tape, q, k, v, heads)
     else:
         mixed = kernels.flash(tape, q, k, v, heads)
     tape.free(q, k, v)
     return mixed
+
+
+def _read(tape: Tape, part: Value, repeats: Heads | None) -> Value:
+    """Return key or value as the kernel reads it: with as many heads as the query where ``repeats`` says so, then cast."""
+    whole = tape.alias(part) if repeats is None else kernels.as_many(tape, part, repeats)
+    return chain(tape, whole, autocast_input)
 
 
 def attend_masked(run: Recording, query: Value, key: Value, value: Value, how: Scoring) -> Value:
