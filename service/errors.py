@@ -17,7 +17,8 @@ ServiceError
  │    ├── GpusNotFreeError          others hold what is to be reserved
  │    ├── ReservationEndedError     repeated after its end
  │    ├── IdempotencyConflictError
- │    └── NotCancellableError
+ │    ├── NotCancellableError
+ │    └── NotWithdrawableError
  ├── PreconditionFailedError 412     If-Match names another version
  ├── BodyTooLargeError 413
  ├── UnsupportedMediaTypeError 415
@@ -175,6 +176,13 @@ class NotCancellableError(ConflictError):
 
     type = "not-cancellable"
     title = "This measurement is over"
+
+
+class NotWithdrawableError(ConflictError):
+    """A measurement without a result cannot be withdrawn."""
+
+    type = "not-withdrawable"
+    title = "This measurement has no result"
 
 
 class PreconditionFailedError(ServiceError):

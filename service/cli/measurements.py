@@ -1,4 +1,4 @@
-"""List, show and export measurements, and import what was measured without a probe."""
+"""List, show, export and withdraw measurements, and import what was measured without a probe."""
 
 import argparse
 import base64
@@ -20,7 +20,7 @@ from service.cli.printing import print_json
 from service.errors import InvalidRequestError, ServiceError
 from service.formats.measured.reading import Format
 
-ACTIONS = ("list", "show", "export", "import")
+ACTIONS = ("list", "show", "export", "import", "withdraw")
 FORMATS = tuple(found.value for found in Format)
 STDIN = "-"
 _FILTERS = ("model", "gpu", "family", "task", "source", "status", "device", "sort", "error_at_least", "error_at_most")
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take what to do, which measurements, and for an import what ran."""
     parser.usage = (
         "%(prog)s [list|export] [--model NAME --gpu GPU --sort=-error …]\n"
-        "       %(prog)s show ID\n"
+        "       %(prog)s show|withdraw ID\n"
         "       %(prog)s import FILE… --model NAME --task train|serve [WORD …] [--gpu GPU] [--yes]"
     )
     parser.add_argument(
@@ -58,6 +58,10 @@ def run(options: argparse.Namespace) -> int:
                 return _import(client, options)
             case "show":
                 found = read(client, path_of("measurements", _one_name(options)))
+                print_json(found) if options.json else show_measurement(found)
+            case "withdraw":
+                path = path_of("measurements", _one_name(options), "withdraw")
+                found = ask(client, "POST", path).json()
                 print_json(found) if options.json else show_measurement(found)
             case "export":
                 _export(client, options)

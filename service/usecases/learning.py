@@ -1,7 +1,7 @@
 """What a measurement says about the estimator: how far off it was, and what it should answer from now on."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import msgspec
@@ -9,11 +9,13 @@ from sqlalchemy.orm import Session
 
 from service.calibration.derive import Calibration, calibrate
 from service.calibration.document import to_document
-from service.calibration.evidence import Quantity
+from service.calibration.evidence import EXACT_SHARE, Evidence, Quantity
 from service.calibration.key import calibration_scope
 from service.calibration.pool import Group, Pools, parent_of, pools_of
+from service.db.measurement import StoredMeasurement
 from service.db.queries.calibrations import add_calibration, calibrations_like, lock_key
 from service.db.queries.measurements import succeeded_with_key
+from service.db.queries.residuals import forget_residuals
 from service.db.values import NewCalibration
 from service.estimator.estimate import PlanCache
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProbeResult
@@ -76,8 +78,7 @@ def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:
     """
     lock_key(session, key)
     plans = PlanCache()
-    newest = succeeded_with_key(session, key, limit=MAX_EVIDENCE)
-    found = {stored.id: one for stored in newest if (one := found_in(stored, plans)) is not None}
+    found = _all_found(session, key, plans)
     own = found.get(job_id)
     if own is None:
         return None
@@ -86,17 +87,58 @@ def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:
     return next((calibration_id for calibration_id in taught if calibration_id is not None), None)
 
 
+def unlearn(session: Session, withdrawn: StoredMeasurement) -> None:
+    """Store what the measurements of a key teach without one that was withdrawn in this transaction, if only nothing.
+
+    What other keys took from it through their family they keep until something new is measured of them.
+    """
+    lock_key(session, withdrawn.key)
+    forget_residuals(session, withdrawn.id)
+    plans = PlanCache()
+    own = found_in(withdrawn, plans)
+    if own is None:
+        return
+    found = _all_found(session, withdrawn.key, plans)
+    peers = {name: one for name, one in found.items() if one.environment == own.environment}
+    for quantity in dict.fromkeys(sample.quantity for sample in own.evidence):
+        _relearn(session, withdrawn, own, peers, quantity)
+
+
+def _relearn(session: Session, withdrawn: StoredMeasurement, own: Found, peers: dict[UUID, Found], quantity: Quantity) -> None:
+    address, group = own.environment.place.address(withdrawn.key), group_of(own, quantity)
+    pool = parent_of(_pools_beside(session, group, address), group)
+    calibration = calibrate(_samples(address, peers, quantity), None if pool is None else pool.parent)
+    if calibration is None:
+        nothing = Calibration(quantity=quantity, curves={}, relative_error=EXACT_SHARE, evidence=())
+        row = _row(own, address, withdrawn.key, group, nothing)
+        # A row names what it came of, and this one came of the withdrawal.
+        add_calibration(session, replace(row, evidence=(withdrawn.id,)))
+        return
+    add_calibration(session, _row(own, address, withdrawn.key, group, calibration))
+    lesson = Lesson(group=group, curve=withdrawn.key, calibration=calibration, pool=pool, found=peers)
+    write_down(session, lesson, newest=withdrawn.id, promise=None)
+
+
+def _all_found(session: Session, key: str, plans: PlanCache) -> dict[UUID, Found]:
+    newest = succeeded_with_key(session, key, limit=MAX_EVIDENCE)
+    return {stored.id: one for stored in newest if (one := found_in(stored, plans)) is not None}
+
+
+def _samples(address: str, peers: dict[UUID, Found], quantity: Quantity) -> tuple[Evidence, ...]:
+    own = (sample for one in peers.values() for sample in one.evidence if sample.quantity is quantity)
+    return (*shipped_evidence(address, quantity), *own)
+
+
 def _learn(
     session: Session, job_id: UUID, own: Found, peers: dict[UUID, Found], quantity: Quantity, *, curve: str
 ) -> UUID | None:
     """Store what the measurements of one key teach about one quantity."""
     address, group = own.environment.place.address(curve), group_of(own, quantity)
-    samples = [sample for one in peers.values() for sample in one.evidence if sample.quantity is quantity]
-    if str(job_id) not in {sample.measurement for sample in samples}:
+    every = _samples(address, peers, quantity)
+    if str(job_id) not in {sample.measurement for sample in every}:
         return None
     pools = _pools_beside(session, group, address)
     pool = parent_of(pools, group)
-    every = (*shipped_evidence(address, quantity), *samples)
     calibration = calibrate(every, None if pool is None else pool.parent)
     if calibration is None or str(job_id) not in calibration.evidence:
         return None

@@ -33,12 +33,15 @@ class Lesson:
 
 
 def member_of(stored: StoredCalibration) -> Member | None:
-    """Return a stored calibration as a member of its group; ``None`` where another version wrote it."""
+    """Return a stored calibration as a member of its group; ``None`` where another version wrote it, or nothing is left."""
     try:
         calibration = from_document(stored.correction)
     except (KeyError, TypeError, ValueError) as error:
         # A newer version may have written it; what this one cannot read must not correct anything.
         _log.warning("calibration.unreadable", calibration=str(stored.id), error=repr(error))
+        return None
+    if not calibration.evidence:
+        # Everything that had taught it was withdrawn.
         return None
     group = Group(quantity=calibration.quantity, kind=stored.kind, environment=stored.environment, family=stored.family)
     gpu = stored.scope.get("gpu")

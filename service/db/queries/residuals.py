@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Float, Integer, case, cast, func, literal, select, true, update
+from sqlalchemy import ColumnElement, Float, Integer, case, cast, delete, func, literal, select, true, update
 from sqlalchemy.dialects.postgresql import array, insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -28,6 +28,11 @@ def write_residuals(session: Session, residuals: Sequence[NewResidual]) -> None:
     session.execute(
         statement.on_conflict_do_update(index_elements=["job_id", "quantity"], set_=fresh), [_values(one) for one in residuals]
     )
+
+
+def forget_residuals(session: Session, job_id: UUID) -> None:
+    """Delete how far answers were from a measurement that does not count any more."""
+    session.execute(delete(ResidualRow).where(ResidualRow.job_id == job_id))
 
 
 def mark_surprise(session: Session, job_id: UUID, quantity: str, *, surprised: bool) -> None:

@@ -1,20 +1,26 @@
 """What a measurement teaches, stored in the same transaction as its result."""
 
 from dataclasses import replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+from sqlalchemy import select
 
 from service.calibration.document import from_document
 from service.calibration.environment import Environment
 from service.calibration.evidence import MeasuredPoint
+from service.db.learning_tables import ResidualRow
 from service.db.measurement import StoredMeasurement
 from service.db.values import StoredCalibration
+from service.errors import MeasurementNotFoundError, NotWithdrawableError
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, ModelSource, Peaks, ProbeDevice, ProbeReading
+from service.jobs.states import Status
 from service.settings import Settings
 from service.usecases import attempts, calibrations, learning, measurements, outcomes
+from service.usecases.residuals import member_of
+from service.usecases.withdrawals import withdraw
 from tests.integration.usecases.learning_builders import (
     ADDRESS,
     ARCHITECTURE,
@@ -155,3 +161,43 @@ def test_a_gpu_has_every_quantity_beside_its_prediction() -> None:
         ("device_bytes", 3 << 29),
     ]
     assert all(one.error == one.predicted / one.measured - 1 for one in prediction.quantities)
+
+
+def test_what_is_withdrawn_teaches_nothing_any_more(sessions: Sessions) -> None:
+    """The others of its key teach alone, its residual is gone, and it stays readable; a second time changes nothing."""
+    short, long = a_request(sequence_length=64), a_request(sequence_length=128)
+    first = measure(sessions, short, a_result(short, off_by=0.10))
+    alone = from_document(learnt(sessions).correction)
+    second = measure(sessions, long, a_result(long, off_by=0.30))
+
+    withdraw(sessions, second.id)
+    after = learnt(sessions)
+    withdraw(sessions, second.id)
+
+    assert after.evidence == (first.id,)
+    assert from_document(after.correction) == alone
+    assert learnt(sessions).id == after.id
+    found = measurements.read(sessions, second.id)
+    assert (found.status, found.phase, found.result is None) == (Status.CANCELLED, "withdrawn", False)
+    with sessions() as session:
+        assert set(session.scalars(select(ResidualRow.job_id))) == {first.id}
+
+
+def test_the_last_of_a_key_leaves_the_analytic_answer(sessions: Sessions) -> None:
+    """Where nothing is left that taught, nothing corrects."""
+    request = a_request()
+    only = measure(sessions, request, a_result(request, off_by=0.10))
+
+    withdraw(sessions, only.id)
+
+    assert member_of(learnt(sessions)) is None
+
+
+def test_only_a_result_can_be_withdrawn(sessions: Sessions) -> None:
+    """What is not over is cancelled, and what is not there is not found."""
+    queued = measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell)
+
+    with pytest.raises(NotWithdrawableError, match="is queued; only one that has succeeded can be withdrawn; cancel it"):
+        withdraw(sessions, queued.id)
+    with pytest.raises(MeasurementNotFoundError):
+        withdraw(sessions, uuid4())
