@@ -26,6 +26,7 @@ from service.api import (
     operations,
     plans,
     reservations,
+    withdrawals,
     workers,
 )
 from service.api.application import Lifespan, make_application
@@ -67,6 +68,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     plans.router,
     ceilings.router,
     measurements.router,
+    withdrawals.router,
     workers.router,
     calibrations.router,
     accuracy.router,
