@@ -31,7 +31,7 @@ from service.api import (
 )
 from service.api.application import Lifespan, make_application
 from service.api.guard import Access, Guard
-from service.api.limits import limits_of
+from service.api.limits import quota_of, rate_of
 from service.api.metrics import Census, Metrics
 from service.api.parts import Parts
 from service.catalog import models as catalogue
@@ -90,6 +90,7 @@ def create_app(settings: Settings) -> ASGIApp:
         shipped=shipped_members,
     )
     book = KeyBook(read_keys=partial(stored_keys.read_live, sessions), note_use=partial(stored_keys.note_use, sessions))
+    throttle = make_throttle(settings.redis_url)
     parts = Parts(
         settings=settings,
         version=version("gpu-headroom"),
@@ -106,8 +107,9 @@ def create_app(settings: Settings) -> ASGIApp:
         guard=Guard(
             Access(settings.access or access_for(settings.host)),
             find=book.find,
-            throttle=limits_of(make_throttle(settings.redis_url)),
+            throttle=rate_of(throttle),
         ),
+        charge=quota_of(throttle),
         refresh_keys=book.refresh,
         write_down=partial(stored_keys.write_down, sessions),
     )

@@ -1,6 +1,7 @@
 """/v1/calibrations: what was learnt from measurements, whether it still holds, and measuring it again."""
 
 import re
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.decoding import read_query
+from service.api.limits import charge_quota
 from service.api.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.responses import json_answer
@@ -101,6 +103,7 @@ def measure_again(request: AnyRequest) -> ASGIApp:
         settings=parts.settings,
         ring=parts.ring,
         key=None if key is None else key.key,
+        charge=partial(charge_quota, request),
     )
     return json_answer(RemeasureAnswer(measurements=[str(stored.id) for stored in asked]), status=202)
 

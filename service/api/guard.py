@@ -1,7 +1,7 @@
 """Who is let in to what: checked after routing and before a body is read."""
 
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -18,7 +18,12 @@ Throttle = Callable[[Principal, Operation], Awaitable[None]]
 EVERYTHING = frozenset(Scope)
 LOCAL_USER = Principal(name="local", scopes=EVERYTHING)
 ANYBODY = Principal(name="anybody", scopes=EVERYTHING)
-_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+_FORWARDED = frozenset(
+    {
+        *(b"forwarded", b"via", b"x-real-ip", b"true-client-ip", b"cf-connecting-ip", b"x-envoy-external-address"),
+        *(b"x-forwarded-" + rest for rest in (b"for", b"host", b"port", b"proto", b"server", b"prefix")),
+    }
+)
 _STATE = "principal"
 
 
@@ -52,7 +57,7 @@ class Guard:
         if not principal.may(operation.scope):
             message = f"this needs the scope {operation.scope.value!r}, and the key has {_listed(principal.scopes)}"
             raise ForbiddenError(message)
-        if principal.rate is not None or principal.quota is not None:
+        if principal.rate is not None:
             await self._throttle(principal, operation)
 
     def _identify(self, scope: HTTPScope) -> Principal:
@@ -97,14 +102,23 @@ def _why_not_local(scope: HTTPScope) -> str | None:
     client = scope.get("client")
     if client is not None and not _is_loopback(client[0]):
         return f"came from {client[0]}"
-    for name, value in scope["headers"]:
-        if name in _FORWARDED:
-            return "came through a proxy"
-        # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at it.
-        if name == b"host" and not _names_this_machine(value.decode("latin-1")):
-            return f"was meant for {value.decode('latin-1')!r}"
-        if name == b"sec-fetch-site" and value == b"cross-site":
-            return "was sent by another site's page"
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    if not _FORWARDED.isdisjoint(headers):
+        return "came through a proxy"
+    # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at it.
+    host = headers.get(b"host")
+    if host is not None and not _names_this_machine(host):
+        return f"was meant for {host!r}"
+    return _why_not_of_our_page(headers, host)
+
+
+def _why_not_of_our_page(headers: Mapping[bytes, str], host: str | None) -> str | None:
+    """Say what shows that a browser sent this for a page that is not of this very server; programs send neither header."""
+    if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
+        return "was sent by another site's page"
+    origin = headers.get(b"origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        return "was sent by another site's page"
     return None
 
 

@@ -1,20 +1,43 @@
-"""Which limit of a key an operation counts against."""
+"""Which limit of a key a request counts against."""
 
-from service.access.keys import Principal, Scope
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio.from_thread
+from litestar import Request
+
+from service.access.keys import Principal
 from service.api import guard
+from service.api.guard import principal_in
 from service.api.operation import Operation
+from service.api.parts import parts_of
 from service.usecases.throttle import Throttle
 
+Charge = Callable[[Principal, int], Coroutine[Any, Any, None]]
 
-def limits_of(throttle: Throttle) -> guard.Throttle:
-    """Return what counts requests against the rate of a key, and new measurements against its quota too."""
 
-    async def count(principal: Principal, operation: Operation) -> None:
-        if principal.key_id is None:
-            return
-        if principal.rate is not None:
+def rate_of(throttle: Throttle) -> guard.Throttle:
+    """Return what counts every request against the rate of its key."""
+
+    async def count(principal: Principal, _operation: Operation) -> None:
+        if principal.rate is not None and principal.key_id is not None:
             await throttle.count(principal.rate, key_id=principal.key_id, what="requests")
-        if principal.quota is not None and operation.scope is Scope.MEASURE and operation.body is not None:
-            await throttle.count(principal.quota, key_id=principal.key_id, what="measurements")
 
     return count
+
+
+def quota_of(throttle: Throttle) -> Charge:
+    """Return what counts new measurements against the quota of a key."""
+
+    async def charge(principal: Principal, number: int) -> None:
+        if principal.quota is not None and principal.key_id is not None:
+            await throttle.count(principal.quota, key_id=principal.key_id, what="measurements", number=number)
+
+    return charge
+
+
+def charge_quota(request: Request[Any, Any, Any], number: int) -> None:
+    """Count measurements that are about to be asked for, from a handler in a thread; raises TooManyRequestsError."""
+    principal = principal_in(request.scope)
+    if principal is not None and principal.quota is not None:
+        anyio.from_thread.run(parts_of(request).charge, principal, number)

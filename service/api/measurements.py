@@ -12,6 +12,7 @@ from service.access.keys import Scope
 from service.api.decoding import read_body, read_query
 from service.api.events import event_stream
 from service.api.imports import import_file
+from service.api.limits import charge_quota
 from service.api.measurement_list import list_all
 from service.api.measurement_shapes import shape
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -68,6 +69,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Ask for a probe."""
     parts = parts_of(request)
     asked = read_measurement(parts, read_body(request.scope, body, MeasurementRequest))
+    charge_quota(request, 1)
     stored = measurements.submit(
         parts.sessions,
         asked.request,

@@ -1,11 +1,12 @@
 """What the handlers work with, made once by the composition root."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Request
 
+from service.access.keys import Principal
 from service.api.guard import Guard, open_guard
 from service.api.metrics import Metrics
 from service.estimator.estimate import PlanCache
@@ -16,6 +17,10 @@ from service.usecases.corrections import CorrectionBook
 from service.usecases.health import Readiness
 from service.usecases.keys import AuditEvent
 from service.usecases.specs import SpecBook
+
+
+async def uncounted(_principal: Principal, _number: int) -> None:
+    """Count nothing: everybody may measure as much as he likes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,7 @@ class Parts:
     readiness: Callable[[], Readiness]
     guard: Guard = field(default_factory=open_guard)
     refresh_keys: Callable[[], None] = lambda: None
+    charge: Callable[[Principal, int], Coroutine[Any, Any, None]] = uncounted
     write_down: Callable[[AuditEvent], None] = lambda _event: None
 
 

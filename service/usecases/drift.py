@@ -50,9 +50,15 @@ def drifts(sessions: Sessions, calibrations: Sequence[StoredCalibration], place_
 
 
 def remeasure(
-    sessions: Sessions, calibration_id: UUID, *, settings: Settings, ring: Ring, key: str | None = None
+    sessions: Sessions,
+    calibration_id: UUID,
+    *,
+    settings: Settings,
+    ring: Ring,
+    key: str | None = None,
+    charge: Callable[[int], None] = lambda _number: None,
 ) -> tuple[StoredMeasurement, ...]:
-    """Ask again for every size that a calibration rests on; the same ``key`` asks once."""
+    """Ask again for every size that a calibration rests on; the same ``key`` asks once, ``charge`` may refuse their number."""
     with transaction(sessions) as session:
         calibration = read_calibration(session, calibration_id)
         if calibration is None:
@@ -67,6 +73,7 @@ def remeasure(
             "ask for one with POST /v1/measurements"
         )
         raise InvalidRequestError(message)
+    charge(len(requests))
     return tuple(
         submit(
             sessions,

@@ -34,14 +34,14 @@ class Throttle:
         """Counts that could not be kept."""
         return self._failures
 
-    async def count(self, limit: str, *, key_id: str, what: str) -> None:
-        """Count one more; raises TooManyRequestsError past the limit."""
+    async def count(self, limit: str, *, key_id: str, what: str, number: int = 1) -> None:
+        """Count so many more, all of them or none; raises TooManyRequestsError past the limit."""
         if self._clock() < self._away_until:
             return
         parsed = parse_limit(limit)
         item = RateLimitItemPerSecond(parsed.amount, parsed.seconds)
         try:
-            if await self._limiter.hit(item, key_id, what):
+            if await self._limiter.hit(item, key_id, what, cost=number):
                 return
             reset_s = await self._reset_s(item, key_id, what)
         except Exception as error:  # noqa: BLE001  # each storage has errors of its own, and none may hold a request up

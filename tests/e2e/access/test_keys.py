@@ -140,12 +140,29 @@ def test_a_rate_is_kept_over_all_processes(
         assert ask(other, "GET", "/v1/gpus?limit=1", free).status_code == 200
 
 
+def test_a_quota_counts_measurements_that_are_asked_for(address: str, sessions: sessionmaker[Session]) -> None:
+    """A refused request costs nothing, the quota's last measurement is taken, and the next one is told when to come again."""
+    key = make_key(sessions, Scope.MEASURE, quota="1/day")
+    until_known(address, key)
+    asked = {"model": "gpt2", "device": "cpu", "workload": {"task": "train", "sequence_length": 64}}
+    refused = {**asked, "device": "abacus"}
+    statuses = [ask(address, "POST", "/v1/measurements", key, json=body).status_code for body in (refused, asked, asked)]
+
+    assert statuses == [422, 202, 429]
+
+
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
         ({"x-forwarded-for": "203.0.113.9"}, "through a proxy"),
         ({"host": "rebound.example"}, "rebound.example"),
+        ({"via": "1.1 proxy"}, "through a proxy"),
+        ({"x-forwarded-proto": "https"}, "through a proxy"),
+        ({"host": ""}, "meant for ''"),
         ({"sec-fetch-site": "cross-site"}, "another site's page"),
+        ({"sec-fetch-site": "same-site"}, "another site's page"),
+        ({"origin": "http://evil.example"}, "another site's page"),
+        ({"origin": "http://localhost:3000"}, "another site's page"),
     ],
 )
 def test_a_local_server_needs_no_key_of_local_programs_only(database_url: str, headers: dict[str, str], reason: str) -> None:
