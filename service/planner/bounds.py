@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from service.estimator.architecture import Architecture
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.states import GRADIENT_STAGE, OPTIMIZER_STAGE, PARAMETER_STAGE, trained_parameters
-from service.estimator.workload import Method, OffloadTarget, ServeWorkload, Workload
+from service.estimator.workload import Method, OffloadTarget, ServeWorkload, TrainWorkload, Workload
 from service.planner.layouts import Slot
 
 _INPUT_BYTES = 2
@@ -40,16 +40,43 @@ class States:
         return self.weights + self.gradients + self.optimizer
 
 
-def kept_of_sequence(model: Architecture, workload: Workload) -> int:
-    """Return the least bytes that backward needs of one sequence: each layer's input in 16 bits, whatever is recomputed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Least bytes that backward needs of one sequence: of layers that are computed again, and of those that are not."""
 
-    (arXiv:2205.05198, section 5: ``2sbh`` per layer.) Nothing where they leave the GPU or layers are no plain stack.
+    inputs: int = 0
+    everything: int = 0
+
+
+def kept_of_sequence(model: Architecture, workload: Workload) -> Kept:
+    """Return each layer's input in 16 bits (arXiv:2205.05198, section 5: ``2sbh``), and beside it what its products read.
+
+    Nothing where they leave the GPU or layers are no plain stack.
     """
     if isinstance(workload, ServeWorkload) or type(model) is not Architecture or model.walker is not None:
-        return 0
+        return Kept()
     if workload.offload.activations is not OffloadTarget.NONE or workload.num_images is not None:
+        return Kept()
+    elements = _INPUT_BYTES * workload.sequence_length * model.num_hidden_layers
+    inputs = elements * model.spec.hidden_size
+    return Kept(inputs=inputs, everything=inputs + elements * _read_by_products(model, workload))
+
+
+def _read_by_products(model: Architecture, workload: TrainWorkload) -> int:
+    """Return the elements per token and layer that products read and backward reads again, where none is computed again.
+
+    Query, key, value and what attention makes of them (arXiv:2205.05198, section 4.1); of a gated MLP both factors and their
+    product, of others the input of the second matrix. Nothing where compilers choose, weights are frozen or layers differ.
+    """
+    spec = model.spec
+    if workload.method is not Method.FULL or workload.compile or workload.float8 or not _is_plain(model):
         return 0
-    return _INPUT_BYTES * workload.sequence_length * model.spec.hidden_size * model.num_hidden_layers
+    heads = 2 * spec.num_attention_heads + 2 * spec.num_key_value_heads
+    return heads * spec.head_dim + (3 if spec.gated else 1) * spec.intermediate_size
+
+
+def _is_plain(model: Architecture) -> bool:
+    return not model.recurrent and not model.shares_weights and not model.spec.num_experts and len(model.blocks) == 1
 
 
 def states_of(model: Architecture, workload: Workload) -> States:

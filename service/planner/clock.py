@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import floor, log10
 
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate, Interval, Throughput
 from service.estimator.speed.throughput import step_clock, untimed
-from service.estimator.speed.training import StepClock
+from service.estimator.speed.training import SECONDS_PER_HOUR, StepClock
 from service.estimator.workload import Checkpointing, Offload, ServeWorkload, TrainWorkload, Workload
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.pace import seconds_per_token
@@ -51,7 +52,6 @@ class Clock:
         self._limits = limits
         self.is_limited = any(getattr(limits, name) is not None for name in TIMES)
         self._seconds: dict[tuple[Slot, Batch], float] = {}
-        self._at_best: dict[int, TrainWorkload] = {}
         workload, device = space.question.workload, subject.device
         self._steps: StepClock | None = None
         if isinstance(workload, TrainWorkload) and untimed(subject.architecture, device) is None:
@@ -120,28 +120,65 @@ class Clock:
             return True
         return throughput is not None and next(_broken(self._limits, workload, throughput), None) is None
 
-    def fastest(self, configs: Iterable[tuple[Slot, Batch]]) -> tuple[Workload, Throughput | None] | None:
-        """Return the fastest of some configurations."""
-        best = min(configs, key=lambda pair: self.seconds_per_token(*pair), default=None)
-        if best is None:
-            return None
-        workload, layout = self._space.config(*best)
-        return workload, self.throughput(workload, layout)
+    @property
+    def most_seconds_per_token(self) -> float:
+        """Return the time of one token of the whole job that the limits allow."""
+        limits, workload = self._limits, self._space.question.workload
+        least = limits.min_tokens_per_second
+        most = float("inf") if least is None else 1 / least
+        if limits.max_hours is None or not isinstance(workload, TrainWorkload) or workload.num_tokens is None:
+            return most
+        return min(most, limits.max_hours * SECONDS_PER_HOUR / workload.num_tokens)
+
+    def may_step_in_time(self, slot: Slot, batches: Sequence[Batch]) -> bool:
+        """Whether the shortest step of a slot keeps the limit of a step: one with the fewest tokens."""
+        most = self._limits.max_step_time_s
+        if most is None or not batches:
+            return True
+        shortest = self._space.config(slot, _shortest(batches))[0]
+        assert isinstance(shortest, TrainWorkload)  # noqa: S101 - the question of a limit of steps
+        seconds = None if self._steps is None else self._steps.seconds(shortest, slot.layout)
+        return seconds is not None and seconds <= most
+
+    def by_excess(
+        self, slots: Iterable[Slot], batches: Callable[[Slot], Sequence[Batch]], *, able: Callable[[Slot], bool]
+    ) -> Iterator[tuple[float, Slot, Batch]]:
+        """Yield configurations, those that come nearest to the limits of time first."""
+        serves = isinstance(self._space.question.workload, ServeWorkload)
+        if not serves and self._limits.max_step_time_s is None:
+            yield from self.by_time(slots, batches, able=able)
+            return
+        pairs = [
+            (slot, batch)
+            for slot in slots
+            for batch in batches(slot)
+            if serves or batch.micro_batch_size == min(one.micro_batch_size for one in batches(slot))
+        ]
+        for slot, batch in sorted(pairs, key=lambda pair: self._excess(*pair)):
+            yield self.seconds_per_token(slot, batch), slot, batch
+
+    def _excess(self, slot: Slot, batch: Batch) -> float:
+        """Return how many times over the limit that is broken most a configuration is."""
+        workload, layout = self._space.config(slot, batch)
+        try:
+            throughput = self.throughput(workload, layout)
+        except EstimatorError:
+            return float("inf")
+        return float("inf") if throughput is None else excess(self._limits, workload, throughput)
 
     def _floor(self, slot: Slot, batches: Sequence[Batch]) -> float:
-        """Return the least time per token of a slot: large batches, nothing recomputed, steps that count for nothing."""
-        workload, _ = self._space.config(slot, max(batches, key=lambda batch: batch.micro_batch_size))
-        if isinstance(workload, ServeWorkload):
+        """Return the least time per token of a slot: the largest batch and the most steps, and as little computed again."""
+        if isinstance(self._space.question.workload, ServeWorkload):
             return 0.0
-        at_best = self._at_best.get(id(workload))
-        if at_best is None:
-            at_best = self._at_best[id(workload)] = replace(
-                workload,
-                gradient_accumulation_steps=_ENDLESS,
-                activation_checkpointing=Checkpointing.NONE,
-                selective_every=None,
-            )
-        return self._stepped(at_best, slot.layout) or 0.0
+        at_best = Batch(
+            recomputed=max(batch.recomputed for batch in batches),
+            micro_batch_size=max(batch.micro_batch_size for batch in batches),
+            flying=1,
+            steps=max(batch.steps for batch in batches),
+        )
+        workload, layout = self._space.config(slot, at_best)
+        assert isinstance(workload, TrainWorkload)  # noqa: S101 - of the question
+        return self._stepped(workload, layout) or 0.0
 
     def _stepped(self, workload: TrainWorkload, layout: Layout) -> float | None:
         """Return the seconds of one token of the whole job; None where nobody told the GPU's rates."""
@@ -172,11 +209,25 @@ def too_slow(limits: Limits, fastest: tuple[Workload, Throughput | None] | None)
     return None if broken is None else f"fits, but {broken}"
 
 
+def excess(limits: Limits, workload: Workload, throughput: Throughput) -> float:
+    """Return how many times over its limit a time is, the worst of them; 1 or less where all are kept."""
+    least = limits.min_tokens_per_second
+    over = [least / throughput.tokens_per_second] if least is not None else []
+    return max([*over, *(spent / most for _, _, spent, most in _spent(limits, workload, throughput))], default=0.0)
+
+
 def _broken(limits: Limits, workload: Workload, throughput: Throughput) -> Iterator[str]:
     """Yield in words the limits that a time breaks."""
     least, rate = limits.min_tokens_per_second, throughput.tokens_per_second
     if least is not None and rate < least:
-        yield f"makes {rate:,.0f} tokens per second, fewer than {least:,g}"
+        yield f"makes {rate:,.0f} tokens per second, fewer than {_in_figures(least)}"
+    for words, unit, spent, most in _spent(limits, workload, throughput):
+        if spent > most:
+            yield f"{words} takes {_in_figures(spent)} {unit}, more than {_in_figures(most)} {unit}"
+
+
+def _spent(limits: Limits, workload: Workload, throughput: Throughput) -> Iterator[tuple[str, str, float, float]]:
+    """Yield what is limited, its unit, how much it takes and how much it may."""
     serves = isinstance(workload, ServeWorkload)
     hours = throughput.hours_for_tokens
     asked = (
@@ -186,8 +237,25 @@ def _broken(limits: Limits, workload: Workload, throughput: Throughput) -> Itera
         ("a token", "s", throughput.step_time_s if serves else None, limits.max_time_per_output_token_s),
     )
     for words, unit, spent, most in asked:
-        if spent is not None and most is not None and spent > most:
-            yield f"{words} takes {spent:.3g} {unit}, more than {most:g} {unit}"
+        if spent is not None and most is not None:
+            yield words, unit, spent, most
+
+
+def _in_figures(value: float) -> str:
+    """Return three figures of a number that is neither large nor small enough for them to hide it."""
+    if value >= 100:  # noqa: PLR2004 - three figures before the point
+        return f"{value:,.0f}"
+    return f"{value:.{max(2 - floor(log10(value)), 0)}f}".rstrip("0").rstrip(".") if value > 0 else "0"
+
+
+def _shortest(batches: Sequence[Batch]) -> Batch:
+    """Return the batch with the shortest step, and less: the smallest of everything, and nothing computed again."""
+    return Batch(
+        recomputed=max(batch.recomputed for batch in batches),
+        micro_batch_size=min(batch.micro_batch_size for batch in batches),
+        flying=1,
+        steps=min(batch.steps for batch in batches),
+    )
 
 
 def _complexity(slot: Slot, batch: Batch) -> tuple[int, int, int, int]:

@@ -40,6 +40,11 @@ class Batch:
     flying: int
     steps: int
 
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether backward computes nothing again."""
+        return self.recomputed == len(_RECOMPUTED) - 1
+
     def dominates(self, other: "Batch") -> bool:
         """Whether this needs at least the memory of another batch of the same slot."""
         return (
@@ -101,9 +106,9 @@ class Space:
             found = self._slots[num_gpus] = tuple(slot for slot in made if self.batches(slot))
         return found
 
-    def num_layouts(self, num_gpus: int) -> int:
-        """Return how many configurations so many GPUs have."""
-        return sum(len(self.batches(slot)) for slot in self.slots(num_gpus))
+    def num_divisions(self, num_gpus: int) -> int:
+        """Return in how many ways the degrees divide the model over so many GPUs: a part of its configurations, not listed."""
+        return sum(self._ranks(split.degrees, num_gpus) is not None for split in self._splits.listed)
 
     def batches(self, slot: Slot) -> tuple[Batch, ...]:
         """Return recomputation, micro batch and accumulation of a slot, those of the least memory first."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from service.estimator.errors import EstimatorError
 from service.estimator.result import Estimate
-from service.estimator.workload import Framework, TrainWorkload
+from service.estimator.workload import Framework, ServeWorkload, TrainWorkload
 from service.planner.bounds import kept_of_sequence, states_of
 from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import Clock, too_slow
@@ -42,11 +42,13 @@ class Search:
         self.refusal: EstimatorError | None = None
         self.clock = Clock(subject, space)
         self._states = states_of(subject.architecture, self.question.workload)
+        self._before_gradients = replace(self._states, gradients=0)
         self._kept = kept_of_sequence(subject.architecture, self.question.workload)
         self._tried: dict[Slot, list[_Tried]] = {}
         self._hopeless: dict[object, int] = {}
         self._confident = self.question.limits.confidence is not None
         self._bounded: dict[int, tuple[Slot, ...]] = {}
+        self._roomy: dict[Slot, tuple[Batch, ...]] = {}
 
     def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return the slots whose states alone leave room, those that need least first."""
@@ -67,15 +69,28 @@ class Search:
         return found
 
     def roomy(self, slot: Slot) -> tuple[Batch, ...]:
-        """Return the batches whose layers' inputs have room beside the states."""
+        """Return the batches of which what backward needs has room beside the states, once; gradients come later."""
+        found = self._roomy.get(slot)
+        if found is None:
+            found = self._roomy[slot] = tuple(self._with_room(slot))
+            self.pruned["activations_alone"] += len(self.space.batches(slot)) - len(found)
+        return found
+
+    def _with_room(self, slot: Slot) -> Iterator[Batch]:
         layout = slot.layout
-        kept = self._kept / (layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel)
-        room = self.subject.device.usable_bytes - self._states.of_one(slot)
-        return tuple(batch for batch in self.space.batches(slot) if kept * batch.micro_batch_size * batch.flying <= room)
+        split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
+        room = (self.subject.device.usable_bytes - self._before_gradients.of_one(slot)) * split
+        for batch in self.space.batches(slot):
+            kept = self._kept.everything if batch.keeps_everything else self._kept.inputs
+            if kept * batch.micro_batch_size * batch.flying <= room:
+                yield batch
 
     def suffices(self, num_gpus: int) -> bool:
         """Whether some configuration of so many GPUs is enough."""
-        if any(self._smallest_fits(slot) for slot in self.bounded(num_gpus)):
+        if self.clock.is_limited and not isinstance(self.question.workload, ServeWorkload):
+            if self._first_in_time(num_gpus) is not None:
+                return True
+        elif any(self._smallest_fits(slot) for slot in self.bounded(num_gpus)):
             return True
         return next(self._replayed_fits(num_gpus), None) is not None
 
@@ -117,7 +132,10 @@ class Search:
             if not found.missing_bytes:
                 slow = too_slow(self.question.limits, (found.workload, found.throughput))
                 return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
-        slow = None if found.missing_bytes else too_slow(self.question.limits, self.clock.fastest(self._fitting(num_gpus)))
+        slow = None
+        if self.clock.is_limited and not found.missing_bytes:
+            found = self._nearest_in_time(num_gpus) or found
+            slow = too_slow(self.question.limits, (found.workload, found.throughput))
         return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
 
     def answered(self, slot: Slot, batch: Batch, seconds: float) -> Candidate | None:
@@ -144,10 +162,23 @@ class Search:
             seconds_per_token=seconds,
         )
 
-    def _fitting(self, num_gpus: int) -> list[tuple[Slot, Batch]]:
-        return [
-            (slot, batch) for slot in self.bounded(num_gpus) for batch in self.space.batches(slot) if self._fits(slot, batch)
-        ]
+    def _nearest_in_time(self, num_gpus: int) -> Candidate | None:
+        """Return what has room and comes nearest to the limits of time."""
+        for seconds, slot, batch in self.clock.by_excess(self.bounded(num_gpus), self.roomy, able=self._is_open):
+            if self._fits(slot, batch):
+                return self.answered(slot, batch, seconds)
+        return None
+
+    def _first_in_time(self, num_gpus: int) -> tuple[Slot, Batch] | None:
+        """Return the fastest that has room and keeps the limits of time; nothing slower per token than they allow is timed."""
+        most = self.clock.most_seconds_per_token
+        slots = [slot for slot in self.bounded(num_gpus) if self.clock.may_step_in_time(slot, self.roomy(slot))]
+        for seconds, slot, batch in self.clock.by_time(slots, self.roomy, able=self._is_open):
+            if seconds > most:
+                return None
+            if self._in_time(slot, batch) and self._fits(slot, batch):
+                return slot, batch
+        return None
 
     def _smallest_fits(self, slot: Slot) -> bool:
         """Whether some batch of a slot fits; a question with limits of time asks for one that is in time as well."""
@@ -158,8 +189,8 @@ class Search:
 
     def _is_open(self, slot: Slot) -> bool:
         """Whether nothing is known yet that rules a slot out."""
-        tried = self._tried.get(slot)
-        return tried is None or not tried[0].missing_bytes
+        least = self.space.batches(slot)[0]
+        return not any(tried.missing_bytes and tried.batch == least for tried in self._tried.get(slot, ()))
 
     def _in_time(self, slot: Slot, batch: Batch) -> bool:
         workload, layout = self.space.config(slot, batch)
@@ -172,18 +203,14 @@ class Search:
 
     def _fits(self, slot: Slot, batch: Batch) -> bool:
         """Whether a batch of a slot fits; what needs at least the memory of one that does not is never estimated."""
-        known = self._tried.get(slot)
-        if known is None:
-            first = self.space.batches(slot)[0]
-            if self._is_hopeless(slot, first):
-                return False
-            known = [self._try(slot, first)]
-        for tried in known:
+        for tried in self._tried.get(slot, ()):
             if tried.batch == batch:
                 return not tried.missing_bytes
             if tried.missing_bytes and batch.dominates(tried.batch):
                 self.pruned["monotone"] += 1
                 return False
+        if self._is_hopeless(slot, batch):
+            return False
         single = replace(batch, micro_batch_size=1)
         grows = batch.micro_batch_size > 1 and single in self.space.batches(slot)
         if grows and (not self._fits(slot, single) or self._grows_too_large(slot, batch)):
@@ -194,8 +221,8 @@ class Search:
         """Whether as many shards with shorter sequences have failed at the same batch: the same states, and more tokens."""
         failed = self._hopeless.get(_alike(slot, batch), 0) >= slot.layout.context_parallel
         if failed:
-            self._tried[slot] = [_Tried(batch, None, 1)]
-            self.pruned["longer_sequences"] += len(self.space.batches(slot))
+            self._tried.setdefault(slot, []).append(_Tried(batch, None, 1))
+            self.pruned["longer_sequences"] += 1
         return failed
 
     def _grows_too_large(self, slot: Slot, batch: Batch) -> bool:
