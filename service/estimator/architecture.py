@@ -134,8 +134,13 @@ class Architecture:
     @property
     def head_unit_elements(self) -> int:
         """Elements of final norm and head, which FSDP2 can shard as a unit; none of a head that is the embedding's table."""
+        return sum(weight.numel for weight in self.head_unit_weights)
+
+    @property
+    def head_unit_weights(self) -> tuple[Weight, ...]:
+        """The tensors of that unit."""
         norm = self.final_norm.weights() if self.final_norm is not None else ()
-        return 0 if self.tied else sum(weight.numel for weight in (*norm, *self.head.weights()))
+        return () if self.tied else (*norm, *self.head.weights())
 
     def parameter_counts(self) -> ParameterCounts:
         """Return the parameters, counted on the tree."""

@@ -9,6 +9,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.images import Images
 from service.estimator.losses import LossPass, record_loss
+from service.estimator.modules.weights import elements_over
 from service.estimator.quantization.scheme import Scheme
 from service.estimator.recording import Extent, Recording
 from service.estimator.step import Step
@@ -127,16 +128,16 @@ def log_training(model: Architecture, how: TrainingPass) -> Events:
 def _logged(model: Architecture, how: TrainingPass, *, shortens: bool) -> LoggingTape:
     tape = LoggingTape(Section.FORWARD, Mode.RECORDING, autocast=how.autocast, accumulating=how.accumulating, shortens=shortens)
     if how.gathering is not None:
-        tape.units = _unit_tensors(model)
+        tape.units = _unit_tensors(model, how.gathering.uneven)
     _run_training(tape, model, how)
     return tape
 
 
-def _unit_tensors(model: Architecture) -> dict[int, tuple[int, ...]]:
+def _unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, ...]]:
     """Return the tensors of every sharded unit: each kind of block, and the root with all that is outside of them."""
-    inside = [tuple(weight.numel for weight in block.weights()) for block, _ in model.blocks]
+    inside = [tuple(elements_over([weight], ranks) for weight in block.weights()) for block, _ in model.blocks]
     first = 1 + (model.position_embedding is not None)
-    numels = [weight.numel for weight, _ in model.weights()]
+    numels = [elements_over([weight], ranks) for weight, _ in model.weights()]
     root = (*numels[:first], *numels[first + sum(map(len, inside)) :])
     return {sum(unit): unit for unit in (*inside, root)}
 

@@ -6,12 +6,12 @@ from importlib import import_module
 
 from service.estimator.adapters.frozen import frozen_linear
 from service.estimator.adapters.low_rank import low_rank
-from service.estimator.adapters.parameters import adapter_elements
+from service.estimator.adapters.parameters import factors_of
 from service.estimator.adapters.site import Site
 from service.estimator.adapters.stacks import Stacks, adapter_factors
 from service.estimator.dtypes import DType
 from service.estimator.images import Images
-from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.modules.weights import Linear, Norm, Weight, elements_over
 from service.estimator.parallel.collectives import shared_linear
 from service.estimator.quantization.layers import packed_away, quantises
 from service.estimator.quantization.scheme import Scheme
@@ -220,14 +220,17 @@ class Recording:
 
     def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear]) -> tuple[int, int]:
         """Return the elements of a block with its adapters, packed ones in the room they take, and those that are trained."""
+        ranks = self.units.how.uneven if self.units is not None else 1
         weights = tuple(weights)
-        base = sum(weight.numel for weight in weights)
+        base = elements_over(weights, ranks)
         linears = tuple(linears)
         if self.scheme is not None:
             base -= sum(packed_away(layer, self.scheme, self.compute) for layer in linears)
-        adapters = sum(adapter_elements(layer, self.lora) for layer in linears if self.adapts(layer)) if self.lora else 0
-        adapters += sum(factor.numel for factor in adapter_factors(self.stacks, weights))
-        trained = sum(weight.numel for weight in weights if self.trains(weight)) if self.frozen else base
+        factors = [*adapter_factors(self.stacks, weights)]
+        if self.lora is not None:
+            factors += [factor for layer in linears if self.adapts(layer) for factor in factors_of(layer, self.lora)]
+        adapters = elements_over(factors, ranks)
+        trained = elements_over([weight for weight in weights if self.trains(weight)], ranks) if self.frozen else base
         return base + adapters, trained if self.trains_all else adapters
 
     def adapts(self, layer: Linear) -> bool:

@@ -1,6 +1,6 @@
 """The part of a question that decides which tensors a micro batch makes: the key of a recording."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -8,15 +8,17 @@ from service.estimator.adapters.base import base_of
 from service.estimator.architecture import Architecture
 from service.estimator.gathering import gathering
 from service.estimator.images import Images
-from service.estimator.layout import Layout
+from service.estimator.layout import Layout, Sharding
 from service.estimator.library_versions import copies_logits, returns_fp32
 from service.estimator.losses import LossPass
+from service.estimator.modules.weights import elements_over
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.passes import TrainingPass
 from service.estimator.precision import Precision
 from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_length
 from service.estimator.tape.fused_losses import liger_chunk_tokens
+from service.estimator.tape.units import Filling, Gathering
 from service.estimator.workload import Attention, Loss, Method, OffloadTarget, TrainWorkload
 
 _SHAPE = frozenset({"micro_batch_size", "sequence_length"})
@@ -62,12 +64,17 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
         accumulating=workload.gradient_accumulation_steps > 1 or in_main_buffer or workload.optimizer_in_backward,
-        gathering=gathering(
-            precision,
+        gathering=_filled(
+            model,
+            workload,
             layout,
-            offloads=workload.offload.parameters is not OffloadTarget.NONE,
-            adapts=workload.lora is not None,
-            reentrant=workload.reentrant_checkpointing,
+            gathering(
+                precision,
+                layout,
+                offloads=workload.offload.parameters is not OffloadTarget.NONE,
+                adapts=workload.lora is not None,
+                reentrant=workload.reentrant_checkpointing,
+            ),
         ),
         scheme=base.scheme,
         compute=precision.compute_dtype,
@@ -87,6 +94,27 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
         reentrant=workload.reentrant_checkpointing,
     )
+
+
+def _filled(model: Architecture, workload: TrainWorkload, layout: Layout, gathers: Gathering | None) -> Gathering | None:
+    """Return how parameters are gathered with what fills FSDP2's uneven shares; layouts without any have one recording."""
+    ranks = layout.shards
+    if gathers is None or layout.sharding is not Sharding.FSDP2 or ranks == 1:
+        return gathers
+    rows = {weight.shape[0] for weight, _ in model.counts.tensors}
+    if workload.lora is not None:
+        rows.add(workload.lora.rank)
+    if not any(count % ranks for count in rows):
+        return gathers
+    counts, blocks = model.counts, [[*block.weights()] for block, _ in model.blocks]
+    inside = sum(elements_over(block, ranks) * count for block, (_, count) in zip(blocks, model.blocks, strict=True))
+    everything = sum(elements_over([weight], ranks) * count for weight, count in counts.tensors)
+    filling = Filling(
+        outside=everything - inside - counts.outside_blocks,
+        head=elements_over(model.head_unit_weights, ranks) - model.head_unit_elements,
+        block=max(elements_over(block, ranks) for block in blocks) - counts.largest_block,
+    )
+    return replace(gathers, uneven=ranks, filling=filling)
 
 
 def loss_pass(model: Architecture, workload: TrainWorkload) -> LossPass | None:

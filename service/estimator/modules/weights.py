@@ -1,9 +1,11 @@
 """Weight tensors and linear layers, as a model declares them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
+
+from service.estimator.units import ceil_div
 
 
 class Split(StrEnum):
@@ -83,3 +85,13 @@ class Norm:
         yield Weight(f"{self.name}.weight", self.kind, (self.size,))
         if self.bias:
             yield Weight(f"{self.name}.bias", self.kind, (self.size,))
+
+
+def elements_over(weights: Iterable[Weight], ranks: int) -> int:
+    """Return the elements of tensors whose rows are shared out, each rank's filled up to as many as the first one's.
+
+    (torch 2.13 ``_fully_shard/_fsdp_param.py``, ``padded_sharded_size``: ranks gather and reduce shares of one size.)
+    """
+    if ranks == 1:
+        return sum([weight.numel for weight in weights])
+    return sum([weight.numel // weight.shape[0] * ceil_div(weight.shape[0], ranks) * ranks for weight in weights])

@@ -15,6 +15,18 @@ from service.estimator.tape.nodes import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Filling:
+    """Elements by which uneven shares are filled up: of all that is outside of the blocks, of the head's unit, of a block."""
+
+    outside: int = 0
+    head: int = 0
+    block: int = 0
+
+
+NO_FILLING = Filling()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
     """Bytes per element of a gathered parameter and of a reduced gradient, and whether blocks are dropped after forward."""
 
@@ -33,6 +45,9 @@ class Gathering:
     """Whether adapters are units of their own, inside of blocks whose units have no trained weights."""
     ahead: bool = True
     """Whether flat parameters are gathered ahead in backward."""
+    uneven: int = 1
+    """Ranks over which rows of tensors are shared out, where some share is filled up to be as large as the first; else 1."""
+    filling: Filling = NO_FILLING
 
 
 class Units:
@@ -56,8 +71,9 @@ class Units:
 
         ``head``: elements of final norm and head, which are no part of the root where they are a unit of their own.
         """
-        self._head, self._block = head if self.how.separate else 0, block_elements
-        elements -= self._head
+        filling = self.how.filling
+        self._head, self._block = head + filling.head if head and self.how.separate else 0, block_elements + filling.block
+        elements += filling.outside - self._head
         self._outside, self._table, self._running, self._waits = elements, elements if self._head else 0, False, False
         if self._head:
             self.tape.hook(lambda: self._root.extend(self._weights(elements)))
@@ -65,7 +81,7 @@ class Units:
         self._root += self._weights(elements)
         if self.how.fetched:
             self.tape.release(output)
-            output = self._buffer(block_elements)
+            output = self._buffer(self._block)
         self._outputs.append(output)
         self.tape.collected = []
 
@@ -87,7 +103,8 @@ class Units:
 
     def close_root(self, elements: int, trained: int) -> None:
         """Reduce the root's gradients, the last of all."""
-        elements, trained = elements - self._head, trained - self._head
+        outside = self.how.filling.outside
+        elements, trained = elements + outside - self._head, trained + (outside if trained else 0) - self._head
         self.tape.release(*self._root)
         self.tape.collected = self._root_gradients + (self.tape.collected or [])
         self._reduce(elements, trained)

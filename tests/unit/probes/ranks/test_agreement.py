@@ -24,6 +24,7 @@ ASKED = {
     "hybrid shards": Asked(layout=fsdp2(8, shard_size=4)),
     "embedding and head apart": Asked(layout=fsdp2(8, shard_embeddings_separately=True)),
     "kept after forward": Asked(layout=fsdp2(4, reshard_after_forward=False)),
+    "uneven shards": Asked(layout=fsdp2(48)),
     "tensor parallel": Asked(layout=Layout(tensor_parallel=2)),
     "both": Asked(layout=fsdp2(2, tensor_parallel=2)),
     "DDP": Asked(layout=Layout(data_parallel=8)),
@@ -74,6 +75,13 @@ def test_a_traced_rank_is_what_was_estimated(name: str) -> None:
     highest = max(estimated(ASKED[name]).values())
 
     assert trace(name).peaks.allocated_bytes == pytest.approx(highest, rel=2e-3, abs=_ON_HOST_BYTES)
+
+
+def test_uneven_shares_are_filled_up_before_they_are_gathered() -> None:
+    """Of 64 rows 48 ranks have two each, as far as they go: 96 rows are gathered, and forward holds what was traced."""
+    traced = {instant.name: instant.allocated_bytes for instant in trace("uneven shards").instants}
+
+    assert traced["forward"] == pytest.approx(estimated(ASKED["uneven shards"])["forward"], rel=1e-4)
 
 
 def test_every_instant_of_a_root_unit_that_is_most_of_the_model() -> None:
