@@ -76,6 +76,7 @@ def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: Pl
         step_time_s=None if throughput is None else throughput.step_time_s,
         tokens_per_second=None if throughput is None else throughput.tokens_per_second,
         cost_per_hour=offered.offer.cost_per_hour(candidate.num_gpus),
+        cost_of_run=offered.cost_of_run(candidate),
         price_source=prices.source(offered.offer),
         placement=None,
         requests=requests_of(
@@ -93,6 +94,7 @@ def _alternative(offered: Offered) -> AlternativeAnswer:
         num_gpus=offered.plan.num_gpus,
         step_time_s=None if throughput is None else throughput.step_time_s,
         cost_per_hour=offered.cost_per_hour,
+        cost_of_run=None if best is None else offered.cost_of_run(best),
         device_bytes=None if best is None else best.estimate.device_bytes,
         reason=offered.plan.reason,
     )

@@ -4,7 +4,10 @@ from enum import StrEnum
 
 
 class Objective(StrEnum):
-    """Fewest GPUs, least cost per hour, or most tokens per second; ties go to the faster, then to the simpler layout."""
+    """Fewest GPUs, least cost (of the run where its tokens are said, else of an hour), or most tokens per second.
+
+    Ties go to the faster, then to the simpler layout.
+    """
 
     FEWEST_GPUS = "fewest_gpus"
     CHEAPEST = "cheapest"

@@ -8,6 +8,7 @@ from math import inf
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
+from service.planner.clock import excess
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
@@ -19,6 +20,8 @@ from service.planner.subject import Subject
 from service.planner.widening import Larger, none_larger, smallest_change
 
 MAX_CANDIDATES = 4
+WORTHWHILE = 0.99
+"""More GPUs for the cheaper run must save a hundredth of it: the accuracy that the objective has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,11 @@ class Offered:
     def cost_per_hour(self) -> float | None:
         """Return what its GPUs cost in USD; None where there is no plan or no price."""
         return None if self.plan.num_gpus is None else self.offer.cost_per_hour(self.plan.num_gpus)
+
+    def cost_of_run(self, candidate: Candidate) -> float | None:
+        """Return what a candidate's run costs in USD; None where nobody told its tokens, the rates or the price."""
+        hours, per_hour = hours_of_run(candidate), self.offer.cost_per_hour(candidate.num_gpus)
+        return None if hours is None or per_hour is None else round(hours * per_hour, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,13 +137,15 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         found, rejected = _fastest(search, counts)
     else:
         found, rejected = _fewest(search, counts)
+        if objective is Objective.CHEAPEST and offer.price_per_gpu_hour is not None:
+            found = _cheaper_run(search, counts, found)
     searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=counters(search))
     if found:
         return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, searched=searched)
     if not rejected:
         unbatched = question.limits.global_batch_size is not None
         raise search.refusal or (None if unbatched else why_refused(search)) or nothing_to_try(space, offer)
-    closest = min(rejected, key=lambda miss: miss.missing_bytes)
+    closest = min(rejected, key=lambda miss: (miss.missing_bytes, _over(miss, question)))
     return Plan(
         num_gpus=None,
         candidates=(),
@@ -194,10 +204,29 @@ def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ..
     return (), tuple(miss for count in counts if (miss := search.rejection(count)) is not None)
 
 
+def _cheaper_run(search: Search, counts: Sequence[int], found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Return what takes the fewest GPU hours for a run, within a hundredth; what was found where nobody told its tokens."""
+    if not found or hours_of_run(found[0]) is None:
+        return found
+    best = found[0]
+    for count in counts:
+        if count > found[0].num_gpus:
+            limit = WORTHWHILE * best.seconds_per_token * best.num_gpus / count
+            better = next(search.best(count, faster_than=limit), None)
+            best = better if better is not None and better.seconds_per_token < limit else best
+    return (best,)
+
+
+def hours_of_run(candidate: Candidate) -> float | None:
+    """Return how long a training run takes; None where nobody told its tokens or the GPU's rates."""
+    return None if candidate.throughput is None else candidate.throughput.hours_for_tokens
+
+
 def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:
     def score(one: Offered) -> tuple[float, ...]:
         best = one.plan.candidates[0]
-        cost = one.cost_per_hour
+        of_run = one.cost_of_run(best)
+        cost = one.cost_per_hour if of_run is None else of_run
         price = float("inf") if cost is None else cost
         match objective:
             case Objective.FEWEST_GPUS:
@@ -208,6 +237,12 @@ def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:
                 return best.seconds_per_token, best.num_gpus
 
     return score
+
+
+def _over(miss: Rejected, question: Question) -> float:
+    """Return how many times over the limits of time a miss is."""
+    nearest = miss.nearest
+    return float("inf") if nearest.throughput is None else excess(question.limits, nearest.workload, nearest.throughput)
 
 
 def _placeable(counts: Sequence[int], offer: Offer) -> tuple[int, ...]:

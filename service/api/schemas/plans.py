@@ -46,6 +46,9 @@ class PlanCandidate(Answer, frozen=True, kw_only=True):
     step_time_s: Annotated[float | None, Meta(description="One optimizer step, or one decode step with the full cache.")]
     tokens_per_second: Annotated[float | None, Meta(description="Of the whole job.")]
     cost_per_hour: Annotated[float | None, Meta(description="USD, of all GPUs; null where nobody told the price.")]
+    cost_of_run: Annotated[
+        float | None, Meta(description="USD for the workload's `num_tokens`, which `cheapest` compares where they are said.")
+    ]
     price_source: Annotated[str | None, Meta(description="Where the price is from, and of when.")]
     placement: Annotated[
         PlacedAnswer | NotTodayAnswer | NeverAnswer | None,
@@ -62,6 +65,7 @@ class AlternativeAnswer(Answer, frozen=True, kw_only=True):
     num_gpus: int | None
     step_time_s: float | None
     cost_per_hour: float | None
+    cost_of_run: Annotated[float | None, Meta(description="USD for the workload's `num_tokens`; null without them.")]
     device_bytes: int | None
     reason: Annotated[str | None, Meta(description="Why there is none.")]
 
