@@ -41,17 +41,26 @@ class Compared:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was both measured and predicted, with the analytic answer; or a note that says why nothing was predicted."""
+
+    quantities: tuple[Compared, ...] = ()
+    plain: Estimate | None = None
+    notes: tuple[str, ...] = ()
+
+
 def compare(
     observation: Observation, question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None
-) -> tuple[tuple[Compared, ...], list[str]]:
-    """Return every quantity that was both measured and predicted, or why nothing was predicted."""
+) -> Comparison:
+    """Hold what was measured against what the estimator says."""
     try:
         plain = judge_fit(question, plans=plans).estimate
         learnt = (
             None if find_corrections is None else judge_fit(question, plans=plans, find_corrections=find_corrections).estimate
         )
     except EstimatorError as error:
-        return (), [f"no prediction: {error.message}"]
+        return Comparison(notes=(f"no prediction: {error.message}",))
     if learnt is not None and learnt.calibration is None:
         learnt = None
     found = tuple(
@@ -60,7 +69,7 @@ def compare(
         if (measured := observation.peaks.get(quantity)) is not None
         and (compared := _compared(quantity, measured, plain, learnt)) is not None
     )
-    return found, []
+    return Comparison(quantities=found, plain=plain)
 
 
 def _compared(quantity: Quantity, measured: Reading, plain: Estimate, learnt: Estimate | None) -> Compared | None:

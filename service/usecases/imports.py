@@ -20,10 +20,12 @@ from service.formats.measured.observe import Match, Observation, observe
 from service.formats.measured.reading import LeftOut, Parsed, Quantity, Reading
 from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, document_of, task_of
 from service.usecases.access import Sessions
-from service.usecases.comparing import Compared, compare
+from service.usecases.comparing import Compared, Comparison, compare
 from service.usecases.fit import FindCorrections, FitQuestion
+from service.usecases.impossible import held_bytes, impossible
 from service.usecases.learning import learn
 from service.usecases.settled import contradictions, settle
+from service.usecases.teachable import why_silent
 
 NO_JOB = "no job of the request matches where this was taken"
 MAX_JOBS = 1000
@@ -170,16 +172,14 @@ def _item(
         gpu=gpu,
         full_depth=True,
     )
-    found: tuple[Compared, ...] = ()
+    found = Comparison()
     if gpu is not None and not problems:
-        asked = FitQuestion(
-            architecture=question.architecture,
-            workload=workload,
-            layout=question.layout,
-            device=resolve_gpu(gpu).device(),
-        )
-        found, why = compare(observation, asked, plans=plans, find_corrections=find_corrections)
-        notes += why
+        device = resolve_gpu(gpu).device()
+        asked = FitQuestion(architecture=question.architecture, workload=workload, layout=question.layout, device=device)
+        found = compare(observation, asked, plans=plans, find_corrections=find_corrections)
+        # A job that ran out of memory may have done so before all its weights were there.
+        least = 0 if found.plain is None or parsed.out_of_memory else held_bytes(found.plain)
+        problems += impossible(observation, device, least_bytes=least)
     told = _told(parsed, observation, gpu, environment)
     return Item(
         job=observation.job,
@@ -188,9 +188,9 @@ def _item(
         key=calibration_key(question.architecture, workload, question.layout),
         import_hash=_hash(observation, request, told),
         environment=told,
-        compared=found,
+        compared=found.quantities,
         out_of_memory=parsed.out_of_memory,
-        notes=(*parsed.notes, *notes, *_notes(observation)),
+        notes=(*parsed.notes, *notes, *found.notes, *_notes(observation), *why_silent(observation.peaks, told)),
         problems=tuple(problems),
     )
 
