@@ -87,3 +87,17 @@ def test_a_table_is_json_or_csv(client: httpx.Client) -> None:
     assert [int(row["device_bytes"]) for row in rows] == [item["device_bytes"] for item in items]
     bounded = client.get("/v1/measurements", params={"error_at_least": 0.5, "source": "import", "family": "llama"}).json()
     assert len(bounded["items"]) == sum(abs(item["device_error"]) >= 0.5 for item in items)
+
+
+def test_an_import_is_taken_back_and_may_come_again(client: httpx.Client) -> None:
+    """A withdrawn one stays readable and says so, a second time as well; the same file is new afterwards."""
+    first = imported(client, dry_run=False, environment={"driver": "withdrawn"})["items"][0]["id"]
+    answers = [client.post(f"/v1/measurements/{first}/withdraw") for _ in range(2)]
+    again = imported(client, dry_run=False, environment={"driver": "withdrawn"})["items"][0]
+
+    assert [(one.status_code, one.json()["status"], one.json()["phase"]) for one in answers] == [
+        (200, "cancelled", "withdrawn")
+    ] * 2
+    assert (again["status"], again["id"] != first) == ("stored", True)
+    assert any(note.startswith("corrects no answer") for note in again["notes"])
+    assert client.post("/v1/measurements/nobody/withdraw").status_code == 404
