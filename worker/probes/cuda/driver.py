@@ -12,7 +12,18 @@ from service.estimator.workload import Allocator
 ALLOCATOR_SETTINGS = {Allocator.EXPANDABLE_SEGMENTS: "expandable_segments:True", Allocator.DEFAULT: "expandable_segments:False"}
 """``PYTORCH_CUDA_ALLOC_CONF`` by the contract's word."""
 _HISTORY_ENTRIES = 200_000
-_OUT_OF_MEMORY_WORDS = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_OUT_OF_MEMORY_WORDS = (
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    # The driver's calls, through which expandable segments map memory (C10_CUDA_DRIVER_CHECK, c10/cuda/driver_api.h).
+    "CUDA driver error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    # cuDNN 9 says which memory was short (cudnnStatus_t); that of the host is another error.
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    # Loading and launching Triton's kernels (gpuAssert, triton/backends/nvidia/driver.c).
+    "Triton Error [CUDA]: out of memory",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,12 @@ def test_before_the_start_everything_is_nothing() -> None:
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
         (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA driver error: out of memory"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"), False),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), True),
+        (RuntimeError("Triton Error [CUDA]: invalid argument"), False),
         (RuntimeError("CUDA error: device-side assert triggered"), False),
     ],
 )
