@@ -17,20 +17,25 @@ def own_pid(before: Processes | None, after: Processes | None, pid: int) -> int 
 
     None when it lists no such process, or several that could be it.
     """
-    if after is None:
-        return None
+    found = own_candidates(before, after, pid)
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def own_candidates(before: Processes | None, after: Processes | None, pid: int) -> frozenset[int]:
+    """Return every number that NVML may list this process under: those that came with CUDA's start, unless its own is there."""
     # A process that was there before is another one, even under this one's number: outside, numbers are given anew.
-    appeared = set(after) - set(before or {})
-    if pid in appeared:
-        return pid
-    return next(iter(appeared)) if len(appeared) == 1 else None
+    appeared = frozenset(after or {}) - frozenset(before or {})
+    return frozenset({pid}) if pid in appeared else appeared
 
 
 @dataclass(slots=True, kw_only=True)
 class Neighbours:
-    """Other processes on the GPU, each with the lowest and highest bytes seen; None where NVML does not tell its bytes."""
+    """Other processes on the GPU, each with the lowest and highest bytes seen; None where NVML does not tell its bytes.
 
-    own: int | None
+    ``own`` has this process's number, or all that could be it: among these nobody can tell who grows.
+    """
+
+    own: frozenset[int]
     seen: dict[int, tuple[int, int] | None] = field(default_factory=dict)
     has_changed: bool = False
     _present: frozenset[int] | None = None
@@ -43,15 +48,32 @@ class Neighbours:
             # Most readings are like the one before.
             return
         self._last = processes
-        others = {pid: num_bytes for pid, num_bytes in processes.items() if pid != self.own}
-        present = frozenset(others)
+        others = {pid: num_bytes for pid, num_bytes in processes.items() if pid not in self.own}
+        # One of several that could be this process and goes was another.
+        present = frozenset(others) | (self.own & processes.keys() if self.is_unsure else frozenset())
         self.has_changed = self.has_changed or (self._present is not None and present != self._present)
         self._present = present
         for pid, num_bytes in others.items():
             self._look_at(pid, num_bytes)
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether several processes could be this one."""
+        return len(self.own) > 1
+
     def describe(self) -> str | None:
         """Say who is there, None when this process is alone."""
+        said = [words for words in (self._unsure(), self._others()) if words is not None]
+        return "; ".join(said) or None
+
+    def _unsure(self) -> str | None:
+        if not self.is_unsure:
+            return None
+        who = ", ".join(str(pid) for pid in sorted(self.own))
+        gone = "; one of them left meanwhile" if self.has_changed and not self.seen else ""
+        return f"processes {who} came to this GPU together, and NVML does not tell which of them is this one{gone}"
+
+    def _others(self) -> str | None:
         if not self.seen:
             return None
         who = ", ".join(f"process {pid}{_with_bytes(bytes_seen)}" for pid, bytes_seen in sorted(self.seen.items()))

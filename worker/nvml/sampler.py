@@ -22,6 +22,8 @@ class Sampler:
 
     reader: MemoryReader
     own_pid: int | None = None
+    candidates: frozenset[int] = frozenset()
+    """Where it cannot be told from others that came with it: the numbers that could be its own."""
     clock: Callable[[], float] = time.monotonic
     series: Series = field(default_factory=Series)
     neighbours: Neighbours = field(init=False)
@@ -37,7 +39,7 @@ class Sampler:
     def __post_init__(self) -> None:
         """Begin the recording's time."""
         self._began = self.clock()
-        self.neighbours = Neighbours(own=self.own_pid)
+        self.neighbours = Neighbours(own=self.candidates if self.own_pid is None else frozenset({self.own_pid}))
 
     @property
     def overhead(self) -> float:

@@ -35,6 +35,7 @@ class CudaBackend:
     ruler: Ruler = field(default_factory=Ruler)
     _ground: Ground | NoGround | None = None
     _allocator: Allocator = Allocator.DEFAULT
+    _kernel: str | None = None
     _num_run: int = 0
 
     def host(self, dtype: DType) -> Host:
@@ -60,9 +61,9 @@ class CudaBackend:
 
     def run_and_tell(self, subject: Subject, point: Point, *, tell: Tell) -> tuple[Session, Outcome]:
         """Run one point, and return beside the session what only this device has to tell."""
+        snapshot = self._snapshot_path()
         ground = self.start()
         self._allocator = subject.workload.allocator
-        snapshot = self._snapshot_path()
         with sampler_on(ground, self.nvml) as sampler:
             heard = Heard(ground=ground, sampler=sampler, expandable=None, snapshot=snapshot)
             run = Run(driver=self.driver, subject=subject, point=point, tell=tell, enter=heard.enter)
@@ -74,13 +75,14 @@ class CudaBackend:
                 with sampling(sampler):
                     outcome = run.outcome()
         if snapshot is not None:
-            self.driver.dump_history(snapshot)
+            heard.snapshot_failure = self._keep_history(snapshot)
         heard.expandable = self.driver.has_expandable_segments()
         run.clear()
+        self._kernel = outcome.chosen[0] if outcome.chosen else None
         return session_of(subject, point, outcome, heard), outcome
 
     def environment(self) -> dict[str, str | int | None]:
-        """Return the GPU, its driver, and how the allocator was set."""
+        """Return the GPU, its driver, how the allocator was set, and the kernel that CUDA itself chose for attention."""
         ground, facts = self.start(), self.driver.facts()
         return {
             "gpu": facts.name,
@@ -90,6 +92,7 @@ class CudaBackend:
             "cuda": self.driver.runtime_version(),
             "mig": None if isinstance(ground, NoGround) or ground.gpu.parent_uuid is None else ground.gpu.name,
             "allocator": self._allocator.value,
+            "attention_kernel": self._kernel,
         }
 
     def start(self) -> Ground | NoGround:
@@ -103,6 +106,28 @@ class CudaBackend:
         return self._ground
 
     def _snapshot_path(self) -> Path | None:
+        """Return where this run's snapshot goes; raises Refusal, before anything runs, where nothing can be written there."""
         directory = self.environ.get(SNAPSHOT_VARIABLE)
+        if not directory:
+            return None
         self._num_run += 1
-        return Path(directory) / f"allocator-{os.getpid()}-{self._num_run}.pickle" if directory else None
+        path = Path(directory) / f"allocator-{os.getpid()}-{self._num_run}.pickle"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            path.unlink()
+        except OSError as error:
+            message = (
+                f"{SNAPSHOT_VARIABLE} is {directory}, where no snapshot can be written ({error.strerror}): "
+                "name a directory that the worker may write to, or unset it"
+            )
+            raise Refusal(FailureKind.NOT_AVAILABLE_YET, message) from error
+        return path
+
+    def _keep_history(self, path: Path) -> str | None:
+        """Write the snapshot; return why it could not be, since the measurement itself is whole."""
+        try:
+            self.driver.dump_history(path)
+        except (OSError, RuntimeError) as error:
+            return str(error)
+        return None

@@ -85,7 +85,7 @@ def _welcome(backend: CudaBackend) -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _start(backend: CudaBackend) -> str:
     ground, facts = backend.start(), backend.driver.facts()
-    beside = ground.reason if isinstance(ground, NoGround) else f"context {format_bytes(ground.context_bytes)}"
+    beside = ground.reason if isinstance(ground, NoGround) else f"context {_bytes(ground.context_bytes)}"
     return f"{facts.name} {facts.uuid}, {format_bytes(facts.memory_bytes)}, capability {facts.compute_capability}, {beside}"
 
 
@@ -151,8 +151,13 @@ def _own_process(backend: CudaBackend) -> str:
     ground = backend.start()
     if isinstance(ground, NoGround):
         raise TypeError(ground.reason)
-    seen = "is not listed, so the GPU's bytes stand in" if ground.own_pid is None else f"is number {ground.own_pid} there"
+    numbers = [ground.own_pid] if ground.own_pid is not None else sorted(ground.candidates)
+    seen = f"is number {' or '.join(map(str, numbers))} there" if numbers else "is not listed, so the GPU's bytes stand in"
     return f"this process {seen}; {format_bytes(ground.baseline_bytes)} were in use before"
+
+
+def _bytes(num_bytes: int | None) -> str:
+    return "unknown" if num_bytes is None else format_bytes(num_bytes)
 
 
 def _snapshot(backend: CudaBackend) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from worker.nvml.gpus import Gpu, cuda_version, driver_version, list_gpus
 from worker.nvml.library import Api, NvmlUnavailableError, opened
-from worker.nvml.neighbours import own_pid
+from worker.nvml.neighbours import own_candidates, own_pid
 from worker.nvml.readers import MemoryReading, reader_of
 from worker.nvml.sampler import Sampler
 from worker.nvml.visible import UnknownGpuError, visible_gpus
@@ -20,14 +20,18 @@ from worker.probes.cuda.driver import Driver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The GPU as it was found: ``baseline_bytes`` in use before CUDA's start, ``context_bytes`` what the start took."""
+    """The GPU as it was found: ``baseline_bytes`` in use before CUDA's start, ``context_bytes`` what the start took.
+
+    Where others came at the same time, so that ``candidates`` are several, nobody knows what the start took.
+    """
 
     gpu: Gpu
     driver_version: str
     cuda_version: str | None
     baseline_bytes: int
-    context_bytes: int
+    context_bytes: int | None
     own_pid: int | None
+    candidates: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +65,23 @@ def sampler_on(ground: Ground | NoGround, api: Api = None) -> Iterator[Sampler |
         yield None
         return
     with opened(api) as nvml:
-        yield Sampler(reader_of(nvml, ground.gpu), own_pid=ground.own_pid)
+        yield Sampler(reader_of(nvml, ground.gpu), own_pid=ground.own_pid, candidates=ground.candidates)
 
 
 def _ground(nvml: Api, gpu: Gpu, before: MemoryReading, after: MemoryReading) -> Ground:
     pid = own_pid(before.processes, after.processes, os.getpid())
+    candidates = own_candidates(before.processes, after.processes, os.getpid())
+    came_alone = pid is not None or not candidates
+    grown_bytes = after.used_bytes - before.used_bytes if came_alone else None
     own_bytes = None if pid is None or after.processes is None else after.processes[pid]
     return Ground(
         gpu=gpu,
         driver_version=driver_version(nvml),
         cuda_version=cuda_version(nvml),
         baseline_bytes=before.used_bytes,
-        context_bytes=after.used_bytes - before.used_bytes if own_bytes is None else own_bytes,
+        context_bytes=grown_bytes if own_bytes is None else own_bytes,
         own_pid=pid,
+        candidates=candidates,
     )
 
 

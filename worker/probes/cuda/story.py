@@ -33,6 +33,8 @@ class Heard:
     sampler: Sampler | None
     expandable: bool | None
     snapshot: Path | None
+    snapshot_failure: str | None = None
+    """Why none was kept, where it was asked for."""
 
     def enter(self, instant: str) -> None:
         """Have the readings from here belong to this instant."""
@@ -47,7 +49,9 @@ class Heard:
     @property
     def used_bytes(self) -> int | None:
         """The highest bytes in use on the GPU, less those that were there before; None where others came or went meanwhile."""
-        if self.sampler is None or isinstance(self.ground, NoGround) or self.sampler.neighbours.has_changed:
+        if self.sampler is None or isinstance(self.ground, NoGround):
+            return None
+        if self.sampler.neighbours.has_changed or self.sampler.neighbours.is_unsure:
             return None
         most = _most(self.sampler, DEVICE_USED)
         return None if most is None else most - self.ground.baseline_bytes
@@ -121,7 +125,9 @@ def _notes(subject: Subject, outcome: Outcome, heard: Heard) -> Iterator[str]:
         yield f"expandable segments were {'asked for' if asked else 'not asked for'}, and the allocator says {heard.expandable}"
     if outcome.prefill_seconds:
         yield f"prefill took {median(outcome.prefill_seconds):.4g} s"
-    if heard.snapshot is not None:
+    if heard.snapshot_failure is not None:
+        yield f"the allocator's snapshot was not kept: {heard.snapshot_failure}"
+    elif heard.snapshot is not None:
         yield f"the allocator's snapshot is kept as {heard.snapshot.name}"
     yield from _nvml_notes(heard)
 
@@ -139,7 +145,7 @@ def _nvml_notes(heard: Heard) -> Iterator[str]:
         yield f"NVML tells nothing of this GPU: {heard.ground.reason}; device bytes are unknown"
     if sampler is None:
         return
-    if heard.process_bytes is None:
+    if heard.process_bytes is None and not sampler.neighbours.is_unsure:
         yield "NVML does not show this process, as in a container; the GPU's bytes less those before its start stand in"
     if sampler.failure is not None:
         yield f"NVML's sampler ended early: {sampler.failure}"

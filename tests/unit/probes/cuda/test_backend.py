@@ -1,7 +1,5 @@
 """A CUDA probe from the first mark to the session, on a GPU that is played by a processor."""
 
-from pathlib import Path
-
 import pytest
 
 from service.estimator.dtypes import DType
@@ -11,7 +9,7 @@ from service.estimator.workload import Allocator, Checkpointing, ServeWorkload, 
 from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
 from tests.fake_nvml import FakeGpu, FakeNvml
 from worker.probes.backend import Session, Subject
-from worker.probes.cuda.backend import SNAPSHOT_VARIABLE, CudaBackend
+from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.driver import Moment
 from worker.probes.cuda.speed import Ruler
 from worker.probes.cuda.watch import NUM_ROUNDS, NUM_TIMED_ROUNDS
@@ -214,13 +212,30 @@ def test_the_allocator_is_set_as_asked() -> None:
     assert backend.environment()["allocator"] == "default"
 
 
-def test_a_snapshot_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
-    """One file for each point, named in the notes."""
-    backend = backend_on(FakeGpu(uuid="GPU-1111"), environ={SNAPSHOT_VARIABLE: str(tmp_path)})
-    session = backend.run(subject(TRAINING), POINT, tell=silent)
-    (kept,) = tmp_path.iterdir()
+def test_one_who_starts_at_the_same_time_is_not_taken_for_this_process() -> None:
+    """Nor this process for him: which of both it is stays open, and with it what is whose."""
+    gpu = FakeGpu(uuid="GPU-1111", processes={})
 
-    assert any(kept.name in note for note in session.notes)
+    class Crowded(StartingGpu):
+        def start(self) -> None:
+            super().start()
+            assert gpu.processes is not None
+            gpu.processes[4243] = MIB
+
+    session = backend_on(gpu, Crowded(gpu)).run(subject(SERVING), POINT, tell=silent)
+
+    assert session.transferable
+    assert (session.context_bytes, session.device_bytes, session.device_total_used_bytes) == (None, None, None)
+    assert any("processes 4242, 4243 came to this GPU together" in note for note in session.notes)
+    assert not any("others use this GPU" in note for note in session.notes)
+
+
+def test_the_kernel_that_cuda_chose_is_of_the_environment() -> None:
+    """Another kernel has another curve; torch chooses flash on the processor that plays the GPU."""
+    backend = backend_on(FakeGpu(uuid="GPU-1111"))
+    backend.run(subject(TRAINING), POINT, tell=silent)
+
+    assert backend.environment()["attention_kernel"] == "flash"
 
 
 def test_a_host_without_a_gpu_is_refused() -> None:
@@ -258,4 +273,5 @@ def test_the_environment_names_what_the_numbers_depend_on() -> None:
         "cuda": "13.0",
         "mig": "NVIDIA H200 MIG 1g.18gb",
         "allocator": "default",
+        "attention_kernel": None,
     }

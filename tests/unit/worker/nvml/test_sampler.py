@@ -170,7 +170,7 @@ def test_the_own_process_is_found_in_a_container(
 
 def test_neighbours_are_noticed() -> None:
     """Who was there all the time changed nothing; who grew did, and both are named."""
-    quiet, growing = Neighbours(own=7), Neighbours(own=7)
+    quiet, growing = Neighbours(own=frozenset({7})), Neighbours(own=frozenset({7}))
     for _ in range(2):
         quiet.look(used(10, p7=4, p9=6))
     growing.look(used(10, p7=4, p9=6))
@@ -183,10 +183,23 @@ def test_neighbours_are_noticed() -> None:
 
 def test_a_neighbour_who_comes_later_changes_the_gpu() -> None:
     """The GPU that was measured on was not the same all the time; alone there is nothing to say."""
-    neighbours = Neighbours(own=7)
+    neighbours = Neighbours(own=frozenset({7}))
     neighbours.look(used(4, p7=4))
     assert neighbours.describe() is None
     neighbours.look(MemoryReading(used_bytes=9, processes={7: 4, 9: None}))
 
     assert neighbours.has_changed
     assert neighbours.describe() == "others use this GPU: process 9, and this changed while it was measured"
+
+
+def test_nobody_is_a_neighbour_of_himself() -> None:
+    """Of two that could be this process neither's growth says anything; one who goes was another."""
+    neighbours = Neighbours(own=frozenset({7, 8}))
+    neighbours.look(used(4, p7=2, p8=2))
+    neighbours.look(used(9, p7=7, p8=2))
+
+    assert not neighbours.has_changed
+    assert (neighbours.describe() or "").startswith("processes 7, 8 came to this GPU together")
+    neighbours.look(used(7, p7=7))
+    assert neighbours.has_changed
+    assert "one of them left meanwhile" in (neighbours.describe() or "")
