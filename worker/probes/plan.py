@@ -39,14 +39,13 @@ class Host:
 
     ``available_bytes`` is for tensors and their scratch, ``scratch_factor`` the room for both over the tensors alone; where a
     caching allocator ``reserves``, what it may reserve at most has to fit instead, by the estimate's own interval. Where
-    nothing is computed, as under fake tensors, a layer's step takes the same time whatever its size:
-    ``layer_steps_per_second`` (forward and backward, or one pass in serving).
+    nothing is computed, as under fake tensors, an operator takes the same time whatever its size: ``operators_per_second``.
     """
 
     available_bytes: int | None = None
     flops_per_second: float | None = None
     state_bytes_per_second: float | None = None
-    layer_steps_per_second: float | None = None
+    operators_per_second: float | None = None
     scratch_factor: float = 1.0
     reserves: bool = False
     num_steps: int = 2
@@ -55,7 +54,7 @@ class Host:
     @property
     def computes_nothing(self) -> bool:
         """Whether a run takes as long whatever the size of its tensors."""
-        return self.flops_per_second is None and self.layer_steps_per_second is not None
+        return self.flops_per_second is None and self.operators_per_second is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

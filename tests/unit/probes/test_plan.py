@@ -16,7 +16,7 @@ from worker.probes.planning import MIN_SEQUENCE, make_plan
 from worker.probes.refusal import Refusal
 
 BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=1e12, scratch_factor=1.25)
-TRACER = Host(layer_steps_per_second=20.0)
+TRACER = Host(operators_per_second=14_000.0)
 BYTES_PER_TOKEN = 10**6
 LORA = TrainWorkload(sequence_length=256, method=Method.LORA, lora=Lora())
 
@@ -180,7 +180,7 @@ def test_slices_are_run_with_half_the_tokens_where_the_whole_takes_too_long() ->
     [
         pytest.param(256, BIG_HOST, id="a device that computes"),
         pytest.param(100, TRACER, id="a short sequence"),
-        pytest.param(256, replace(TRACER, layer_steps_per_second=3.0), id="no time for both"),
+        pytest.param(256, replace(TRACER, operators_per_second=2_100.0), id="no time for both"),
     ],
 )
 def test_fewer_tokens_are_left_out(length: int, host: Host) -> None:

@@ -11,9 +11,7 @@ from worker.probes.trace.caching import replay
 from worker.probes.trace.holdings import at_peak
 from worker.probes.trace.ledger import stretches
 from worker.probes.trace.run import run_traced
-
-_LAYER_STEPS_PER_SECOND = 20.0
-"""Layers whose forward and backward one core traces per second: llama-3.2-1b took 1.5 s for 2 steps of 16 layers."""
+from worker.probes.trace.speed import operators_per_second
 
 
 class TraceBackend:
@@ -22,9 +20,9 @@ class TraceBackend:
     device = ProbeDevice.TRACE
 
     def host(self, dtype: DType) -> Host:
-        """Return how fast layers are traced; nothing else bounds a run in which no dtype has values."""
+        """Return how fast operators are traced; nothing else bounds a run in which no dtype has values."""
         del dtype
-        return Host(layer_steps_per_second=_LAYER_STEPS_PER_SECOND)
+        return Host(operators_per_second=operators_per_second())
 
     def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
         """Trace one point; raises Refusal."""

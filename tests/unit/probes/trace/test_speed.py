@@ -1,0 +1,82 @@
+"""What a plan is told of this host's speed, and the operators that it counts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout, Sharding
+from service.estimator.precision import POLICIES
+from service.estimator.workload import Checkpointing, TrainWorkload
+from tests.tiny_models import tiny_config
+from worker.probes.duration import point_seconds
+from worker.probes.measure import subject_of
+from worker.probes.plan import Host, Question, asked_point
+from worker.probes.trace.backend import TraceBackend
+from worker.probes.trace.recorder import StorageRecorder
+from worker.probes.trace.speed import operators_per_second
+
+CONFIG = tiny_config("llama") | {"num_hidden_layers": 5}
+TRAIN = TrainWorkload(sequence_length=32, precision=POLICIES["bf16"])
+SHARDED = Layout(data_parallel=512, zero_stage=3, sharding=Sharding.FSDP2)
+
+
+def question(workload: TrainWorkload, layout: Layout) -> Question:
+    """Return a question about the small llama."""
+    architecture = architecture_from_config(CONFIG)
+    return Question(architecture=architecture, workload=workload, layout=layout, full_depth=False, deadline_s=600.0)
+
+
+def counted(asked: Question, monkeypatch: pytest.MonkeyPatch, num_layers: int) -> int:
+    """Return the operators that come by the recorder while so many layers are traced."""
+    seen = 0
+    dispatch = StorageRecorder.__torch_dispatch__
+
+    def counting(
+        recorder: TorchDispatchMode,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        nonlocal seen
+        seen += 1
+        return dispatch(recorder, func, types, args, kwargs)  # type: ignore[arg-type]  # it is the recorder
+
+    point = replace(asked_point(asked), layers=tuple(range(num_layers)))
+    with monkeypatch.context() as patched:
+        patched.setattr(StorageRecorder, "__torch_dispatch__", counting)
+        TraceBackend().run(subject_of(asked, CONFIG, 0), point, tell=lambda _step: None)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("workload", "layout"),
+    [
+        pytest.param(TRAIN, Layout(), id="plain"),
+        pytest.param(replace(TRAIN, activation_checkpointing=Checkpointing.FULL), Layout(), id="checkpointed"),
+        pytest.param(TRAIN, SHARDED, id="512 ranks"),
+    ],
+)
+def test_the_operators_of_a_layer_are_those_that_a_plan_counts(
+    workload: TrainWorkload, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At one operator a second the promise for three layers more is their operators, to a fifth."""
+    asked, slow = question(workload, layout), Host(operators_per_second=1.0)
+    few, many = (replace(asked_point(asked), layers=tuple(range(count))) for count in (2, 5))
+
+    seen = counted(asked, monkeypatch, 5) - counted(asked, monkeypatch, 2)
+
+    assert point_seconds(many, asked, slow) - point_seconds(few, asked, slow) == pytest.approx(seen, rel=0.2)
+
+
+def test_speed_is_measured_once_and_leaves_nothing() -> None:
+    """A process asks itself once how many operators it traces, and computes on as before."""
+    first = operators_per_second()
+
+    assert operators_per_second() == first > 0
+    assert torch.ones(2).sum().item() == 2
