@@ -28,6 +28,7 @@ RESOURCES = {
     "/v1/measurements/{id}",
     "/v1/measurements/{id}/events",
     "/v1/measurements/{id}/samples",
+    "/v1/measurements/{id}/withdraw",
     "/v1/workers",
     "/v1/calibrations",
     "/v1/calibrations/pools",
