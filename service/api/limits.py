@@ -1,9 +1,10 @@
 """Which limit of a key a request counts against."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import anyio.from_thread
+import anyio.to_thread
 from litestar import Request
 
 from service.access.keys import Principal
@@ -13,31 +14,30 @@ from service.api.operation import Operation
 from service.api.parts import parts_of
 from service.usecases.throttle import Throttle
 
-Charge = Callable[[Principal, int], Coroutine[Any, Any, None]]
-
 
 def rate_of(throttle: Throttle) -> guard.Throttle:
     """Return what counts every request against the rate of its key."""
 
     async def count(principal: Principal, _operation: Operation) -> None:
         if principal.rate is not None and principal.key_id is not None:
-            await throttle.count(principal.rate, key_id=principal.key_id, what="requests")
+            count_one = partial(throttle.count, principal.rate, key_id=principal.key_id, what="requests")
+            await anyio.to_thread.run_sync(count_one)
 
     return count
 
 
-def quota_of(throttle: Throttle) -> Charge:
+def quota_of(throttle: Throttle) -> Callable[[Principal, int], None]:
     """Return what counts new measurements against the quota of a key."""
 
-    async def charge(principal: Principal, number: int) -> None:
+    def charge(principal: Principal, number: int) -> None:
         if principal.quota is not None and principal.key_id is not None:
-            await throttle.count(principal.quota, key_id=principal.key_id, what="measurements", number=number)
+            throttle.count(principal.quota, key_id=principal.key_id, what="measurements", number=number)
 
     return charge
 
 
 def charge_quota(request: Request[Any, Any, Any], number: int) -> None:
-    """Count measurements that are about to be asked for, from a handler in a thread; raises TooManyRequestsError."""
+    """Count measurements that are about to be asked for; raises TooManyRequestsError."""
     principal = principal_in(request.scope)
-    if principal is not None and principal.quota is not None:
-        anyio.from_thread.run(parts_of(request).charge, principal, number)
+    if principal is not None:
+        parts_of(request).charge(principal, number)

@@ -1,6 +1,6 @@
 """What the handlers work with, made once by the composition root."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,6 @@ from service.usecases.keys import AuditEvent
 from service.usecases.specs import SpecBook
 
 
-async def uncounted(_principal: Principal, _number: int) -> None:
-    """Count nothing: everybody may measure as much as he likes."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """The parts of one web process."""
@@ -38,7 +34,7 @@ class Parts:
     readiness: Callable[[], Readiness]
     guard: Guard = field(default_factory=open_guard)
     refresh_keys: Callable[[], None] = lambda: None
-    charge: Callable[[Principal, int], Coroutine[Any, Any, None]] = uncounted
+    charge: Callable[[Principal, int], None] = lambda _principal, _number: None
     write_down: Callable[[AuditEvent], None] = lambda _event: None
 
 

@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Callable
 
-from limits import RateLimitItem, RateLimitItemPerSecond
-from limits.aio.storage import MemoryStorage, RedisStorage, Storage
-from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from limits import RateLimitItemPerSecond
+from limits.storage import MemoryStorage, RedisStorage, Storage
+from limits.strategies import SlidingWindowCounterRateLimiter
 
 from service.access.limits import parse_limit
 from service.errors import TooManyRequestsError
@@ -20,41 +20,31 @@ _log = logger(__name__)
 
 
 class Throttle:
-    """Counts what each key asks for; ``storage`` is Redis, or memory where there is none."""
+    """Counts what each key asks for, from threads; ``counts`` is Redis, or memory where there is none."""
 
-    def __init__(self, storage: Storage, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, counts: Storage, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare; the first count connects."""
-        self._limiter = SlidingWindowCounterRateLimiter(storage)
+        self._limiter = SlidingWindowCounterRateLimiter(counts)
         self._clock = clock
         self._away_until = -math.inf
-        self._failures = 0
 
-    @property
-    def failures(self) -> int:
-        """Counts that could not be kept."""
-        return self._failures
-
-    async def count(self, limit: str, *, key_id: str, what: str, number: int = 1) -> None:
+    def count(self, limit: str, *, key_id: str, what: str, number: int = 1) -> None:
         """Count so many more, all of them or none; raises TooManyRequestsError past the limit."""
         if self._clock() < self._away_until:
             return
         parsed = parse_limit(limit)
         item = RateLimitItemPerSecond(parsed.amount, parsed.seconds)
         try:
-            if await self._limiter.hit(item, key_id, what, cost=number):
+            if self._limiter.hit(item, key_id, what, cost=number):
                 return
-            reset_s = await self._reset_s(item, key_id, what)
+            stats = self._limiter.get_window_stats(item, key_id, what)
         except Exception as error:  # noqa: BLE001  # each storage has errors of its own, and none may hold a request up
-            self._failures += 1
             self._away_until = self._clock() + RETRY_AFTER_S
             _log.warning("throttle.failed", error=repr(error), effect=f"no limits for {RETRY_AFTER_S:g} s")
             return
+        reset_s = max(1, math.ceil(stats.reset_time - time.time()))
         message = f"this key may send {what} {limit}; try again in {reset_s} s"
         raise TooManyRequestsError(message, retry_after_s=reset_s)
-
-    async def _reset_s(self, item: RateLimitItem, key_id: str, what: str) -> int:
-        stats = await self._limiter.get_window_stats(item, key_id, what)
-        return max(1, math.ceil(stats.reset_time - time.time()))
 
 
 def make_throttle(redis_url: str | None) -> Throttle:
@@ -62,11 +52,4 @@ def make_throttle(redis_url: str | None) -> Throttle:
     if redis_url is None:
         return Throttle(MemoryStorage())
     url = redis_url.replace("unix://", "redis+unix://", 1) if redis_url.startswith("unix://") else redis_url
-    storage = RedisStorage(
-        f"async+{url}",
-        implementation="redispy",
-        key_prefix="headroom:limits",
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=TIMEOUT_S,
-    )
-    return Throttle(storage)
+    return Throttle(RedisStorage(url, key_prefix="headroom:limits", socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S))

@@ -23,7 +23,9 @@ def serving(environment: dict[str, str]) -> Iterator[str]:
     """Serve the whole application and yield its address."""
     app = create_app(Settings.from_env({"HOME": "/nonexistent", **environment}))
     server = uvicorn.Server(
-        uvicorn.Config(app, loop="uvloop", http="httptools", ws="none", log_config=None, timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            app, loop="uvloop", http="httptools", ws="none", log_config=None, proxy_headers=False, timeout_graceful_shutdown=1
+        )
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
