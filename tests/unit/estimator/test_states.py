@@ -17,7 +17,7 @@ from tests.builders import a_gpt2, a_model, a_sharded_layout, a_training
 
 _MODEL = a_model()
 _N = _MODEL.parameter_counts().total
-*_, (_FINAL_NORM, _), (_HEAD, _) = _MODEL.weights()
+_FINAL_NORM, _HEAD = (weight for weight, _ in list(_MODEL.weights())[-2:])
 
 
 def _states(workload: TrainWorkload, layout: Layout | None = None) -> TrainStates:
