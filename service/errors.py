@@ -8,8 +8,7 @@ ServiceError
  │    ├── ModelNotFoundError
  │    ├── ClusterNotFoundError
  │    ├── ReservationNotFoundError
- │    ├── MeasurementNotFoundError
- │    └── KeyNotFoundError
+ │    └── MeasurementNotFoundError
  ├── ConflictError 409               legal, but not in the present state
  │    ├── ModelExistsError
  │    ├── CatalogueModelError       the catalogue cannot be changed
@@ -112,13 +111,6 @@ class MeasurementNotFoundError(NotFoundError):
 
     type = "measurement-not-found"
     title = "Measurement not found"
-
-
-class KeyNotFoundError(NotFoundError):
-    """No key with this id."""
-
-    type = "key-not-found"
-    title = "Key not found"
 
 
 class ConflictError(ServiceError):

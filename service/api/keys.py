@@ -18,7 +18,7 @@ from service.api.responses import json_answer
 from service.api.schemas.fields import PageQuery, optional
 from service.api.schemas.keys import ChangeAnswer, ChangePage, KeyAnswer, KeyId, KeyPage, KeyRequest, NewKeyAnswer
 from service.api.shapes import LOCATION, page_request, timestamp, timestamp_or_none
-from service.errors import KeyNotFoundError
+from service.errors import NotFoundError
 from service.usecases import keys
 from service.usecases.keys import NewKey, StoredAuditEvent, StoredKey
 
@@ -105,7 +105,7 @@ def revoke(request: AnyRequest) -> ASGIApp:
     text = str(request.path_params["id"])
     if not _UUID.fullmatch(text):
         message = f"there is no key {text!r}"
-        raise KeyNotFoundError(message)
+        raise NotFoundError(message)
     parts = parts_of(request)
     ended = keys.revoke(parts.sessions, UUID(text))
     parts.refresh_keys()

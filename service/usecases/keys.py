@@ -10,7 +10,7 @@ from service.access.keys import Principal, Scope, granted, matches, new_token, p
 from service.db.access_values import AuditEvent, NewKey, StoredAuditEvent, StoredKey
 from service.db.queries import keys as queries
 from service.db.session import transaction
-from service.errors import KeyNotFoundError, UnauthorizedError, UnavailableError
+from service.errors import NotFoundError, UnauthorizedError, UnavailableError
 from service.logs import logger
 from service.usecases.access import Page, PageRequest, Sessions
 
@@ -46,7 +46,7 @@ def revoke(sessions: Sessions, key_id: UUID) -> StoredKey:
         found = queries.revoke(session, key_id)
     if found is None:
         message = f"there is no key {key_id}"
-        raise KeyNotFoundError(message)
+        raise NotFoundError(message)
     return found
 
 
