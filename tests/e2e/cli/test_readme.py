@@ -14,7 +14,11 @@ NOT_RUN = ("make ", "export ")
 VOLATILE = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}T[0-9:.]+Z"), "<moment>"),
+    (re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}\b"), "<moment>"),
+    (re.compile(r"hr_[0-9a-f]{12}\S*"), "<key>"),
     (re.compile(r"\b\d+ ms\b"), "<time> ms"),
+    (re.compile(r"about [0-9.]+ (s|min)\b"), "about <time>"),
+    (re.compile(r"peak of the process .*$"), "peak of the process <bytes>"),
     (re.compile(r"\d+ % .*$"), "<progress>"),
 )
 
