@@ -139,9 +139,8 @@ def test_the_same_key_and_body_give_the_same_job(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"device": "cuda"}, "device"),
         ({"device": "gpu"}, "device"),
-        ({"layout": {"data_parallel": 8}}, "layout"),
+        ({"layout": {"pipeline_parallel": 2}}, "layout.pipeline_parallel"),
         ({"model": {"num_parameters": 1_000_000_000}}, "model"),
         ({"workload": {"task": "train", "sequence_length": 16, "loss": "chunked"}}, "workload.loss"),
         ({"gpu": "A100"}, "gpu"),

@@ -32,7 +32,7 @@ def test_without_the_schema_nothing_is_ready_but_fits(what: str, empty_database_
     """The analytic answer needs no database; whatever is stored says what is missing."""
     url = empty_database_url if what == "empty" else "postgresql://nobody@127.0.0.1:1/nothing"
     question = {"model": "llama-2-7b", "workload": {"task": "train", "sequence_length": 64}, "gpu": "H200"}
-    with TestClient(create_app(Settings.from_env({"DATABASE_URL": url}))) as client:
+    with TestClient(create_app(Settings.from_env({"DATABASE_URL": url, "HEADROOM_ACCESS": "open"}))) as client:
         ready, fit, stored = client.get("/readyz"), client.post("/v1/fit", json=question), client.get("/v1/clusters")
 
         assert (ready.status_code, ready.json()["database"]) == (503, "not_migrated" if what == "empty" else "unreachable")
