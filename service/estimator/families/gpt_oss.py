@@ -10,7 +10,7 @@ from service.estimator.build import build_decoder, rotary_buffer_bytes
 from service.estimator.errors import InvalidConfigError
 from service.estimator.families.moe import base, with_experts
 from service.estimator.families.moe_tree import MoeSpec, sparse_feed_forward
-from service.estimator.families.reading import Config, flag, integer, layer_kinds, window
+from service.estimator.families.reading import Config, flag, integer, layer_kinds, num_experts, window
 from service.estimator.modules.block import Block
 from service.estimator.modules.sinks import SinkAttention
 from service.estimator.modules.weights import Linear, Norm
@@ -33,7 +33,7 @@ def gpt_oss(config: Config) -> SinkSpec:
     bias = flag(config, "attention_bias", default=True)
     dense = base({**config, "head_dim": integer(config, "head_dim", 64)}, biased=bias)
     dense = replace(dense, attention_output_bias=bias, norm="rms_all_fp32", sliding_window=window(config, 128))
-    experts = integer(config, "num_local_experts", 128), integer(config, "num_experts_per_tok", 4)
+    experts = num_experts(config, 128), integer(config, "num_experts_per_tok", 4)
     spec = with_experts(dense, experts, router="biased")
     layers = dense.num_hidden_layers
     kinds = layer_kinds(

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from service.estimator.errors import NotModelledError
 from service.estimator.families.llama import mistral
 from service.estimator.families.moe_tree import MoeSpec, build_moe
-from service.estimator.families.reading import Config, flag, head_dim, integer, number, word
+from service.estimator.families.reading import Config, flag, head_dim, integer, num_experts, number, word
 from service.estimator.spec import DecoderSpec
 
 SPEC, build = MoeSpec, build_moe
@@ -17,7 +17,7 @@ SPEC, build = MoeSpec, build_moe
 def mixtral(config: Config) -> MoeSpec:
     """Return a mixtral: the weights of the chosen experts add up to one, in fp32."""
     _refuse_nonzero(config, "router_jitter_noise")
-    experts = integer(config, "num_local_experts", 8), integer(config, "num_experts_per_tok", 2)
+    experts = num_experts(config, 8), integer(config, "num_experts_per_tok", 2)
     return with_experts(mistral(config), experts, router="softmax_fp32", renormalised=True)
 
 
@@ -41,7 +41,7 @@ def qwen3_moe(config: Config) -> MoeSpec:
     bias = flag(config, "attention_bias", default=False)
     return with_experts(
         replace(base(config, biased=bias), attention_output_bias=bias, query_key_norm=True),
-        (integer(config, "num_experts", 128), integer(config, "num_experts_per_tok", 8)),
+        (num_experts(config, 128), integer(config, "num_experts_per_tok", 8)),
         router="softmax",
         renormalised=flag(config, "norm_topk_prob", default=False),
         expert_intermediate_size=integer(config, "moe_intermediate_size", 768),

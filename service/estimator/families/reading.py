@@ -36,6 +36,14 @@ def integer(config: Config, name: str, default: int | None = None) -> int:
     return value
 
 
+def num_experts(config: Config, default: int) -> int:
+    """Return the routed experts of a model whose config says ``num_local_experts`` or ``num_experts``, which mean the same.
+
+    transformers 5.23 reads both (``attribute_map`` of mixtral, gpt_oss and qwen3_moe) and saves the first.
+    """
+    return integer(config, "num_local_experts", integer(config, "num_experts", default))
+
+
 def number(config: Config, name: str, default: float) -> float:
     """Return a number between 0 and 1, such as a dropout."""
     value = config.get(name, default)
