@@ -5,6 +5,9 @@ import time
 from dataclasses import dataclass
 
 
+_OK = 200
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What a run of requests took."""
@@ -17,7 +20,9 @@ class Load:
 
 def request_bytes(method: str, path: str, body: bytes = b"") -> bytes:
     """Return one HTTP/1.1 request."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 
@@ -34,7 +39,7 @@ async def _run(host: str, port: int, request: bytes, connections: int, seconds: 
         for _ in range(connections):
             group.create_task(_client(host, port, request, started + seconds, latencies, statuses))
     elapsed = time.perf_counter() - started
-    if set(statuses) != {200}:
+    if set(statuses) != {_OK}:
         # How fast a server refuses says nothing about how fast it answers.
         message = f"the server answered {statuses}; a figure needs nothing but 200"
         raise RuntimeError(message)
