@@ -4,7 +4,6 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-
 _OK = 200
 
 
