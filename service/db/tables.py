@@ -129,6 +129,10 @@ class MeasureJobRow(Base):
     """The ``seq`` of the newest event; adding one to it is what hands out the next."""
     error: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
     """A problem document."""
+    request_id: Mapped[str | None]
+    """Of the request that asked for it, as in the log of the API."""
+    traceparent: Mapped[str | None]
+    """The span that asked for it (W3C Trace Context): what a worker does is told beneath it."""
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
@@ -237,6 +241,8 @@ class WorkerRow(Base):
     pid: Mapped[int] = mapped_column(Integer)
     devices: Mapped[list[Json]]
     versions: Mapped[Json]
+    observed: Mapped[Json | None] = mapped_column(StorableJSON(none_as_null=True))
+    """What its GPU held when it was last idle: memory in use and processes, all of them somebody else's."""
     state: Mapped[str] = mapped_column(default="idle", server_default="idle")
     current_job_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("measurements.id", ondelete="SET NULL"))
     last_heartbeat: Mapped[datetime] = mapped_column(server_default=func.now())
