@@ -166,6 +166,20 @@ def local_tensors(trained: TrainedParameters, layout: Layout, shards: int) -> tu
     return flattened(trained.trained, shards)
 
 
+def stepped_together(trained: TrainedParameters, layout: Layout) -> tuple[tuple[TrainedTensor, ...], ...]:
+    """Return the tensors that one rank's optimizer steps, by calls of it: no operator takes lists of split and whole ones.
+
+    transformers gives each kind its own group (5.23 ``trainer.py``, ``create_optimizer``, ``by_mesh``). FSDP2 makes all of them
+    tensors of its mesh, and master copies are plain ones.
+    """
+    tensors = local_tensors(trained, layout, Shards.of(layout).optimizer)
+    alike = layout.tensor_parallel == 1 or layout.sharding is Sharding.FSDP2 or trained.precision.master_dtype is not None
+    if alike:
+        return (tensors,)
+    groups = (tuple(tensor for tensor in tensors if tensor.split is split) for split in (True, False))
+    return tuple(group for group in groups if group)
+
+
 def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedParameters, layout: Layout) -> TrainStates:
     """Return the states of one rank."""
     shards = Shards.of(layout)
@@ -221,11 +235,12 @@ def _optimizer_bytes(trained: TrainedParameters, optimizer: Optimizer, layout: L
     """Return the bytes of the states, of the step's temporaries, and of states in managed memory."""
     width = trained.optimizer_dtype.bytes_per_element
     counts = STEP_COUNT_BYTES * sum(count for _, count in trained.weights) if optimizer.step_counts_on_device else 0
-    if optimizer.per_element_temporaries is not None and optimizer.num_states is not None:
+    if layout.tensor_parallel == 1 and optimizer.per_element_temporaries is not None and optimizer.num_states is not None:
         at_once = _elements_at_once(layout, stepped)
         return stepped * optimizer.num_states * width + counts, at_once * optimizer.per_element_temporaries * width, 0
     tensors = local_tensors(trained, layout, Shards.of(layout).optimizer)
-    return optimizer.state_bytes(tensors, width) + counts, optimizer.step(tensors, width), _managed_bytes(optimizer, tensors)
+    temporaries = max(optimizer.step(group, width) for group in stepped_together(trained, layout))
+    return optimizer.state_bytes(tensors, width) + counts, temporaries, _managed_bytes(optimizer, tensors)
 
 
 def _managed_bytes(optimizer: Optimizer, tensors: tuple[TrainedTensor, ...]) -> int:

@@ -20,6 +20,8 @@ FLOOR_BYTES = 1024
 """Scalars that are alive for a moment: a norm's square, a loss, a count of labels; no tensor of a layer is so small."""
 LIMIT = 1e-3
 HOST = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
+LONE = Layout()
+SPLIT = Layout(tensor_parallel=2)
 TRAIN = TrainWorkload(sequence_length=40, micro_batch_size=2, precision=POLICIES["bf16"])
 AUTOCAST = replace(TRAIN, precision=POLICIES["amp_bf16"])
 LOOPED = replace(TRAIN, optimizer="adamw_loop")
@@ -34,6 +36,7 @@ class Drawn:
     family: str
     workload: Workload
     changes: Mapping[str, Any] = field(default_factory=dict)
+    layout: Layout = LONE
     apart: Mapping[str, float] = field(default_factory=dict)
     """Instants that are known to differ, and by how much of them at most."""
 
@@ -44,6 +47,7 @@ class Drawn:
 
 GRADIENTS = {"backward": 0.0025}
 """The walk says 0.2 % less of a backward that is not the peak."""
+UNTIED = {"tie_word_embeddings": False}
 ONE_KEY = {"num_key_value_heads": 1}
 CASES = (
     # The only key and value head is expanded by a view, and no copy is made of it for the memory-efficient kernel.
@@ -53,6 +57,9 @@ CASES = (
     # A loop over tensors still names the quotient of the one before.
     Drawn(family="gemma3_text", workload=LOOPED, changes={"tie_word_embeddings": True, "intermediate_size": 512}),
     Drawn(family="glm4", workload=replace(LOOPED, method=Method.LORA, lora=Lora(rank=4))),
+    # What tensor-parallel ranks share is stepped before what each has in full, so that one list's temporaries go first.
+    Drawn(family="mixtral", workload=TRAIN, changes=UNTIED, layout=SPLIT),
+    Drawn(family="starcoder2", workload=replace(LOOPED, gradient_clipping=True), changes=UNTIED, layout=SPLIT),
     # Fields that are not those of the usual small model.
     Drawn(family="opt", workload=TRAIN, changes={"do_layer_norm_before": False}),
     Drawn(family="qwen3_moe", workload=TRAIN, changes={"num_experts": 8, "mlp_only_layers": [0]}),
@@ -66,7 +73,7 @@ def traced(drawn: Drawn) -> dict[str, int]:
     request = ProbeRequest(
         model=ModelSource(architecture={}, hf_config=config),
         task=task_of(drawn.workload),
-        layout=Layout(),
+        layout=drawn.layout,
         device=ProbeDevice.TRACE,
         full_depth=True,
         deadline_s=600.0,
@@ -77,7 +84,7 @@ def traced(drawn: Drawn) -> dict[str, int]:
 def walked(drawn: Drawn) -> dict[str, int]:
     """Return the analytic bytes of every instant."""
     model = architecture_from_config({**tiny_config(drawn.family), **drawn.changes})
-    answer = estimate(model, drawn.workload, layout=Layout(), device=HOST)
+    answer = estimate(model, drawn.workload, layout=drawn.layout, device=HOST)
     return {instant.name: instant.allocated_bytes for instant in answer.instants}
 
 

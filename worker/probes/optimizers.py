@@ -52,29 +52,17 @@ def make_stepper(
         message = f"a probe cannot run optimizer {optimizer!r}; it runs {', '.join(_OPTIMIZERS)}"
         raise Refusal(FailureKind.UNSUPPORTED, message)
     _check(precision, casts_when_gathered=casts_when_gathered)
-    return _joined([_stepper(alike, precision, optimizer=optimizer, clip=clip) for alike in _alike(parameters)])
+    return _stepper(parameters, precision, optimizer=optimizer, clip=clip)
 
 
 def _alike(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Divide what tensor-parallel ranks split from what they all have: no operator takes lists of both."""
+    """Divide what tensor-parallel ranks split from what they all have: no operator takes lists of both.
+
+    (transformers 5.23 does the same in ``trainer.py``, ``create_optimizer`` and ``_mixed_mesh_grad_norm``.)
+    """
     split: list[nn.Parameter] = [parameter for parameter in parameters if isinstance(parameter, DTensor)]
     whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
     return [group for group in (split, whole) if group]
-
-
-def _joined(steppers: Sequence[Stepper]) -> Stepper:
-    if len(steppers) == 1:
-        return steppers[0]
-
-    def step() -> None:
-        for stepper in steppers:
-            stepper.step()
-
-    def zero_grad() -> None:
-        for stepper in steppers:
-            stepper.zero_grad()
-
-    return Stepper(step=step, zero_grad=zero_grad, keep=tuple(kept for stepper in steppers for kept in stepper.keep))
 
 
 def _stepper(parameters: Sequence[nn.Parameter], precision: Precision, *, optimizer: str, clip: bool) -> Stepper:
@@ -106,14 +94,20 @@ def _check(precision: Precision, *, casts_when_gathered: bool) -> None:
 
 
 def _plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    update = _OPTIMIZERS[optimizer](parameters)
+    updates = [_OPTIMIZERS[optimizer](alike) for alike in _alike(parameters)]
 
     def step() -> None:
         if clip:
-            nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM, foreach=True)
-        update.step()
+            _clip(parameters)
+        for update in updates:
+            update.step()
 
-    return Stepper(step=step, zero_grad=lambda: update.zero_grad(set_to_none=True), keep=(update,))
+    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=tuple(updates))
+
+
+def _clip(parameters: Sequence[nn.Parameter]) -> None:
+    for alike in _alike(parameters):
+        nn.utils.clip_grad_norm_(alike, MAX_GRAD_NORM, foreach=True)
 
 
 def _held(tensor: torch.Tensor) -> torch.Tensor:
@@ -214,7 +208,7 @@ def _masters_read_param_grads(parameters: Sequence[nn.Parameter], *, optimizer: 
     @torch.no_grad()
     def step() -> None:
         if clip:
-            nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM, foreach=True)
+            _clip(parameters)
         kernel(masters, _param_grads(parameters), states)
         _publish(parameters, masters)
 

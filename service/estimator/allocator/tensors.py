@@ -9,7 +9,7 @@ from service.estimator.gathering import NO_BUCKETS, Buckets
 from service.estimator.layout import Layout, Sharding
 from service.estimator.optimizers.table import STEP_COUNT_BYTES, Optimizer, optimizer_named
 from service.estimator.optimizers.tensors import TrainedTensor, split_rows, tensors_of
-from service.estimator.states import Shards, TrainedParameters, TrainStates, local_tensors
+from service.estimator.states import Shards, TrainedParameters, TrainStates, local_tensors, stepped_together
 from service.estimator.workload import Method, TrainWorkload
 
 FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
@@ -44,10 +44,15 @@ def training_tensors(
         backward=(buckets.backward,) if buckets.backward else (),
         states=tuple(_states(optimizer, states.optimizer_states, stepped)),
         main_gradients=tuple(spread(states.step_main_gradients, stepped)),
-        temporaries=tuple(_temporaries(optimizer, states.step_temporaries, stepped)),
+        temporaries=tuple(_temporaries(optimizer, states.step_temporaries, _largest(stepped_together(trained, layout)))),
         gradient_bytes=trained.grad_dtype.bytes_per_element,
         gradient_shards=shards.gradients,
     )
+
+
+def _largest(groups: Iterable[Iterable[TrainedTensor]]) -> list[int]:
+    """Return the elements of every tensor of the group that has the most of them."""
+    return max(map(_numels, groups), key=sum)
 
 
 def _resident_buckets(layout: Layout, buckets: Buckets, gradients: Sequence[int]) -> Iterator[int]:

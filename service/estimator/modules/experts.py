@@ -31,12 +31,14 @@ class Experts:
     activation: str
     clamped: bool = False
     """Biases on both projections, and a gate that is clamped on both sides (gpt_oss)."""
+    ranks: int = 1
+    """Tensor-parallel ranks that share the inner features of every expert."""
 
     def _stacks(self) -> tuple[Weight, Weight]:
-        num, hidden, inner = self.num_experts, self.hidden_size, self.intermediate_size
+        num, hidden, inner, split = self.num_experts, self.hidden_size, self.intermediate_size, self.ranks > 1
         return (
-            Weight(f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden)),
-            Weight(f"{self.name}.down_proj", "mlp_experts", (num, hidden, inner)),
+            Weight(f"{self.name}.gate_up_proj", "mlp_experts", (num, 2 * inner, hidden), split=split),
+            Weight(f"{self.name}.down_proj", "mlp_experts", (num, hidden, inner), split=split),
         )
 
     def weights(self) -> Iterator[Weight]:

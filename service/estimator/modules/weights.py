@@ -31,6 +31,8 @@ class Weight:
     shape: tuple[int, ...]
     transposed: bool = False
     """Whether a stack of matrices has its inputs before its outputs (llama4's experts)."""
+    split: bool = False
+    """Whether it belongs to a layer that tensor-parallel ranks share; a bias that each has in full does as well."""
 
     @property
     def numel(self) -> int:
@@ -53,9 +55,10 @@ class Linear:
 
     def weights(self) -> Iterator[Weight]:
         """Yield the weight and the bias."""
-        yield Weight(f"{self.name}.weight", self.kind, (self.out_features, self.in_features))
+        split = self.ranks > 1
+        yield Weight(f"{self.name}.weight", self.kind, (self.out_features, self.in_features), split=split)
         if self.bias:
-            yield Weight(f"{self.name}.bias", self.kind, (self.out_features,))
+            yield Weight(f"{self.name}.bias", self.kind, (self.out_features,), split=split)
 
     @property
     def features_read(self) -> int:

@@ -17,6 +17,8 @@ class TrainedTensor:
     shape: tuple[int, ...]
     count: int
     hidden: bool
+    split: bool = False
+    """Whether it belongs to a layer that tensor-parallel ranks share."""
 
     @property
     def numel(self) -> int:
@@ -32,7 +34,8 @@ class TrainedTensor:
 def tensors_of(weights: Iterable[tuple[Weight, int]]) -> tuple[TrainedTensor, ...]:
     """Return the tensors of a tree's weights, in their order."""
     return tuple(
-        TrainedTensor(shape=weight.shape, count=count, hidden=weight.kind not in _OUTSIDE) for weight, count in weights
+        TrainedTensor(shape=weight.shape, count=count, hidden=weight.kind not in _OUTSIDE, split=weight.split)
+        for weight, count in weights
     )
 
 

@@ -12,7 +12,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.block_module import BlockModule
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.modules.attention import Attention
-from service.estimator.modules.experts import SharedExpert
+from service.estimator.modules.experts import Experts, SharedExpert
 from service.estimator.modules.feedforward import FusedGatedFeedForward
 from service.estimator.modules.self_attention import SelfAttention
 from service.estimator.modules.weights import Linear, Norm, Split, Weight
@@ -98,7 +98,7 @@ class _Sharer:
         if self.plan.gathers and _needs_whole_outputs(module):
             return replace(cast("Any", module), **self._gathered(module))
         kv_width = _kv_width(module)
-        changes: dict[str, object] = {}
+        changes: dict[str, object] = {"ranks": self.ranks} if isinstance(module, Experts) else {}
         for field in fields(module):
             old = getattr(module, field.name)
             new = self._part(module, field.name, old, kv_width)
