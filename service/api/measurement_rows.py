@@ -9,12 +9,15 @@ from msgspec import structs
 
 from service.api.schemas.measurement_rows import MeasurementRow
 from service.api.shapes import timestamp, timestamp_or_none
-from service.usecases.access import MeasurementLine
+from service.usecases.access import KeptAnswer, MeasurementLine
 
 COLUMNS = list(MeasurementRow.__struct_fields__)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet begins a formula with (owasp.org, CSV Injection): a quote before it makes it text."""
 NANOSECONDS = 1e9
+_Answer = tuple[float | None, tuple[float, float] | None]
+_Answers = tuple[_Answer, _Answer]
+"""The analytic answer and the calibrated one, each with its interval."""
 
 
 def row_of(line: MeasurementLine) -> MeasurementRow:
@@ -35,6 +38,7 @@ def row_of(line: MeasurementLine) -> MeasurementRow:
         out_of_memory=_flag(peaks.get("out_of_memory")),
         extrapolated=line.extrapolated,
         calibration=None if line.calibration_id is None else str(line.calibration_id),
+        kind=_kind(line),
         device_total_used_bytes=_count(peaks.get("device_total_used_bytes")),
         **_asked(workload, line.layout),
         **_quantities(line),
@@ -83,45 +87,68 @@ def _asked(workload: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, 
 def _quantities(line: MeasurementLine) -> dict[str, Any]:
     """Return measured, predicted and errors of every quantity, as the measurement keeps them or calibration does."""
     compared = {one["quantity"]: one for one in _list(line.prediction.get("quantities"))}
+    compared["allocated_bytes"] = {"predicted": line.prediction.get("allocated_bytes"), **compared.get("allocated_bytes", {})}
     engine = line.peaks.get("engine")
     peaks = {**line.peaks, **(engine if isinstance(engine, Mapping) else {})}
     columns: dict[str, Any] = {}
-    for name in ("allocated", "reserved", "device", "weight", "kv_pool"):
-        measured = _count(peaks.get(f"{name}_bytes"))
-        kept = compared.get(f"{name}_bytes", {})
-        columns |= _beside(name, measured, _count(kept.get("predicted")), _count(kept.get("calibrated")))
-    columns |= {
+    for name in ("allocated", "reserved", "device"):
+        answers = _answers(compared.get(f"{name}_bytes", {}), line.residuals.get(name))
+        columns |= _beside(name, "_bytes", _count(peaks.get(f"{name}_bytes")), answers)
+    for name in ("weight", "kv_pool"):
+        measured, predicted = _count(peaks.get(f"{name}_bytes")), _count(compared.get(f"{name}_bytes", {}).get("predicted"))
+        columns |= {
+            f"{name}_bytes": measured,
+            f"predicted_{name}_bytes": predicted,
+            f"{name}_error": _error(predicted, measured),
+        }
+    return columns | {
         "kv_pool_tokens": _count(peaks.get("kv_pool_tokens")),
         "predicted_kv_pool_tokens": _count(compared.get("kv_pool_tokens", {}).get("predicted")),
     }
-    if columns["predicted_allocated_bytes"] is None or columns["calibrated_allocated_error"] is None:
-        before, after = line.residuals.get("allocated", (_count(line.prediction.get("allocated_bytes")), None))
-        columns |= _beside("allocated", columns["allocated_bytes"], before, after)
-    for name in ("weight", "kv_pool"):
-        del columns[f"calibrated_{name}_error"]
+
+
+def _answers(kept: Mapping[str, Any], residual: KeptAnswer | None) -> _Answers:
+    """Return the two answers about bytes: what was stored beside the reading, else what calibration keeps."""
+    predicted, calibrated = _count(kept.get("predicted")), _count(kept.get("calibrated"))
+    low, high = _count(kept.get("low")), _count(kept.get("high"))
+    interval = None if low is None or high is None else (low, high)
+    if residual is None:
+        return (predicted, interval), (calibrated, None)
+    # Both answers of one place: an error after calibration beside another's before it would say nothing.
+    if predicted is None or calibrated is None:
+        return (residual.predicted, residual.interval), (residual.after, residual.after_interval)
+    return (predicted, residual.interval), (calibrated, residual.after_interval)
+
+
+def _beside(name: str, unit: str, measured: float | None, answers: _Answers) -> dict[str, Any]:
+    columns: dict[str, Any] = {f"{name}{unit}": measured}
+    for said, error, (value, interval) in zip(("predicted", "calibrated"), ("", "calibrated_"), answers, strict=True):
+        low, high = interval or (None, None)
+        columns |= {
+            f"{said}_{name}{unit}": value,
+            f"{said}_{name}_low{unit}": low,
+            f"{said}_{name}_high{unit}": high,
+            f"{error}{name}_error": _error(value, measured),
+        }
     return columns
-
-
-def _beside(name: str, measured: int | None, predicted: int | None, calibrated: int | None) -> dict[str, Any]:
-    return {
-        f"{name}_bytes": measured,
-        f"predicted_{name}_bytes": predicted,
-        f"{name}_error": _error(predicted, measured),
-        f"calibrated_{name}_error": _error(calibrated, measured),
-    }
 
 
 def _step_time(line: MeasurementLine) -> dict[str, Any]:
     measured = line.step_time_s.get("median")
     seconds = float(measured) if isinstance(measured, int | float) else None
-    before, after = line.residuals.get("step_time", (None, None))
-    predicted = None if before is None else before / NANOSECONDS
-    return {
-        "step_time_s": seconds,
-        "predicted_step_time_s": predicted,
-        "step_time_error": _error(predicted, seconds),
-        "calibrated_step_time_error": _error(None if after is None else after / NANOSECONDS, seconds),
-    }
+    kept = line.residuals.get("step_time")
+    if kept is None:
+        return _beside("step_time", "_s", seconds, ((None, None), (None, None)))
+    before = kept.predicted / NANOSECONDS, _seconds(kept.interval)
+    return _beside("step_time", "_s", seconds, (before, (kept.after / NANOSECONDS, _seconds(kept.after_interval))))
+
+
+def _seconds(interval: tuple[int, int] | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval[0] / NANOSECONDS, interval[1] / NANOSECONDS)
+
+
+def _kind(line: MeasurementLine) -> str | None:
+    return next((kept.kind for kept in line.residuals.values()), None)
 
 
 def _environment(told: Mapping[str, Any]) -> dict[str, Any]:

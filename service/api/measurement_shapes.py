@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, cast
 
+from service.api.measurement_questions import question_of
 from service.api.schemas.measurements import MeasurementAnswer
 from service.api.shapes import timestamp, timestamp_or_none
 from service.jobs.contract import ProbeDevice
@@ -28,6 +29,7 @@ def shape(stored: StoredMeasurement) -> MeasurementAnswer:
         worker=stored.worker,
         cancel_requested=stored.cancel_requested,
         request=stored.request,
+        question=question_of(stored.request),
         problem=stored.error,
         **({} if stored.result is None else _found(stored.result)),
     )

@@ -140,10 +140,24 @@ class MeasurementSort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptAnswer:
+    """What calibration keeps of one quantity, in bytes or nanoseconds: the analytic answer, and that which rests on all else.
+
+    Each has its 0.95 interval where it gives one; ``kind`` is the class of runs whose errors are counted together.
+    """
+
+    kind: str
+    predicted: int
+    interval: tuple[int, int] | None
+    after: int
+    after_interval: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementLine:
     """What one line of a table shows of a measurement; ``workload`` and ``layout`` as they were asked.
 
-    ``residuals`` has what calibration keeps of each quantity: the analytic answer, and the one that rests on all else.
+    ``residuals`` has what calibration keeps of each quantity.
     """
 
     id: UUID
@@ -165,4 +179,4 @@ class MeasurementLine:
     step_time_s: Json
     extrapolated: bool | None
     calibration_id: UUID | None
-    residuals: Mapping[str, tuple[int, int]]
+    residuals: Mapping[str, KeptAnswer]

@@ -3,6 +3,7 @@
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import (
+    KeptAnswer,
     MeasurementFilter,
     MeasurementLine,
     MeasurementSort,
@@ -31,6 +32,7 @@ __all__ = [
     "ClassAccuracy",
     "ErrorCount",
     "ErrorSummary",
+    "KeptAnswer",
     "MeasurementFilter",
     "MeasurementLine",
     "MeasurementSort",

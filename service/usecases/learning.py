@@ -18,6 +18,7 @@ from service.db.queries.measurements import succeeded_with_key
 from service.db.queries.residuals import forget_residuals
 from service.db.values import NewCalibration
 from service.estimator.estimate import PlanCache
+from service.estimator.result import Instant
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProbeResult
 from service.usecases.evidence import Answered, Found, answer, found_in, ran_its_tokens
 from service.usecases.residuals import Lesson, member_of, promise_of, write_down
@@ -29,20 +30,28 @@ MAX_EVIDENCE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """One quantity, measured and predicted; ``error`` is predicted / measured - 1."""
+    """One quantity, measured and predicted; ``error`` is predicted / measured - 1, ``low`` to ``high`` the 0.95 interval."""
 
     quantity: str
     measured: int
     predicted: int
     error: float
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The analytic answer beside what was measured: of allocated bytes, and of all that a GPU tells in ``quantities``."""
+    """The analytic answer beside what was measured: of allocated bytes, and of all that a GPU tells in ``quantities``.
+
+    ``low`` to ``high`` is the 0.95 interval of the allocated bytes, ``instants`` what was predicted of each part of the step.
+    """
 
     allocated_bytes: int
     error: float
+    low: int
+    high: int
+    instants: tuple[Instant, ...]
     quantities: tuple[Beside, ...] = ()
 
 
@@ -54,20 +63,29 @@ def predict(request: MeasureRequest, result: ProbeResult) -> Prediction | None:
         return None
     if not ran_its_tokens(answered.point, msgspec.to_builtins(result.probes), extrapolated=result.extrapolated):
         return None
-    predicted = answered.estimate.allocated_bytes
-    quantities = tuple(_beside(result, answered)) if request.device is ProbeDevice.CUDA else ()
-    return Prediction(allocated_bytes=predicted, error=predicted / measured - 1, quantities=quantities)
+    estimate = answered.estimate
+    return Prediction(
+        allocated_bytes=estimate.allocated_bytes,
+        error=estimate.allocated_bytes / measured - 1,
+        low=estimate.allocated_interval.low,
+        high=estimate.allocated_interval.high,
+        instants=estimate.instants,
+        quantities=tuple(_beside(result, answered)) if request.device is ProbeDevice.CUDA else (),
+    )
 
 
 def _beside(result: ProbeResult, answered: Answered) -> Iterator[Beside]:
     found, peaks = answered.estimate, result.peaks
-    for name, measured, predicted in (
-        ("allocated_bytes", peaks.allocated_bytes, found.allocated_bytes),
-        ("reserved_bytes", peaks.reserved_bytes, found.reserved_bytes),
-        ("device_bytes", peaks.device_bytes, found.device_bytes),
+    for name, measured, predicted, interval in (
+        ("allocated_bytes", peaks.allocated_bytes, found.allocated_bytes, found.allocated_interval),
+        ("reserved_bytes", peaks.reserved_bytes, found.reserved_bytes, found.reserved_interval),
+        ("device_bytes", peaks.device_bytes, found.device_bytes, found.device_interval),
     ):
         if measured:
-            yield Beside(quantity=name, measured=measured, predicted=predicted, error=predicted / measured - 1)
+            error = predicted / measured - 1
+            yield Beside(
+                quantity=name, measured=measured, predicted=predicted, error=error, low=interval.low, high=interval.high
+            )
 
 
 def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:

@@ -14,6 +14,7 @@ class MeasurementRow(Answer, frozen=True, kw_only=True):
     """One line; null, in CSV empty, is what was not measured, not predicted, or not said.
 
     Errors are those of the analytic answer; `calibrated_` ones of the answer that rests on everything else that was learnt.
+    `_low_` to `_high_` is the 0.95 interval of an answer.
     """
 
     id: str
@@ -37,15 +38,30 @@ class MeasurementRow(Answer, frozen=True, kw_only=True):
     extrapolated: bool | None
     allocated_bytes: Bytes
     predicted_allocated_bytes: Bytes
+    predicted_allocated_low_bytes: Bytes
+    predicted_allocated_high_bytes: Bytes
     allocated_error: Error
+    calibrated_allocated_bytes: Bytes
+    calibrated_allocated_low_bytes: Bytes
+    calibrated_allocated_high_bytes: Bytes
     calibrated_allocated_error: Error
     reserved_bytes: Bytes
     predicted_reserved_bytes: Bytes
+    predicted_reserved_low_bytes: Bytes
+    predicted_reserved_high_bytes: Bytes
     reserved_error: Error
+    calibrated_reserved_bytes: Bytes
+    calibrated_reserved_low_bytes: Bytes
+    calibrated_reserved_high_bytes: Bytes
     calibrated_reserved_error: Error
     device_bytes: Bytes
     predicted_device_bytes: Bytes
+    predicted_device_low_bytes: Bytes
+    predicted_device_high_bytes: Bytes
     device_error: Error
+    calibrated_device_bytes: Bytes
+    calibrated_device_low_bytes: Bytes
+    calibrated_device_high_bytes: Bytes
     calibrated_device_error: Error
     device_total_used_bytes: Bytes
     weight_bytes: Bytes
@@ -58,9 +74,15 @@ class MeasurementRow(Answer, frozen=True, kw_only=True):
     predicted_kv_pool_tokens: int | None
     step_time_s: float | None
     predicted_step_time_s: float | None
+    predicted_step_time_low_s: float | None
+    predicted_step_time_high_s: float | None
     step_time_error: Error
+    calibrated_step_time_s: float | None
+    calibrated_step_time_low_s: float | None
+    calibrated_step_time_high_s: float | None
     calibrated_step_time_error: Error
     calibration: str | None
+    kind: Annotated[str | None, Meta(description="The class of runs in /v1/accuracy; null where nothing is learnt from it.")]
     host: str | None
     environment_gpu: Annotated[str | None, Meta(description="The GPU that ran, as its driver names it.")]
     driver: str | None

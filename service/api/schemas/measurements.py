@@ -81,6 +81,10 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     worker: str | None
     cancel_requested: bool
     request: Annotated[Json, Meta(description="What was asked, with everything resolved.")]
+    question: Annotated[
+        Json | None,
+        Meta(description="The same as a body of POST /v1/measurements, which asks it again; null if it is outdated."),
+    ]
     problem: Annotated[Json | None, Meta(description="Why it failed, as a problem document.")]
     environment: Json | None = None
     peaks: Annotated[Json | None, Meta(description="The highest readings, for the model that was asked.")] = None
@@ -92,7 +96,11 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     step_time_s: Json | None = None
     probes: Annotated[Sequence[Json], Meta(description="What was really run.")] = ()
     prediction: Annotated[
-        Json | None, Meta(description="What the estimator had said; `error` is predicted / measured - 1.")
+        Json | None,
+        Meta(
+            description="What the estimator had said; `error` is predicted / measured - 1, `low` to `high` the 0.95 interval, "
+            "`instants` what it said of each part of a step."
+        ),
     ] = None
     calibration: Annotated[str | None, Meta(description="What was learnt from it.")] = None
     notes: Sequence[str] = ()

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, select
 from sqlalchemy.orm import Session
 
 from service.db.learning_tables import ResidualRow
-from service.db.measurement import MeasurementFilter, MeasurementLine, MeasurementSort, StoredMeasurement
+from service.db.measurement import KeptAnswer, MeasurementFilter, MeasurementLine, MeasurementSort, StoredMeasurement
 from service.db.pages import Page, PageRequest, after, after_value, page_of, page_of_valued
 from service.db.queries.measurements import stored_measurement
 from service.db.tables import MeasureJobRow, MeasurementResultRow
@@ -131,15 +131,24 @@ def _conditions(wanted: MeasurementFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _residuals(session: Session, job_ids: Sequence[UUID]) -> defaultdict[UUID, dict[str, tuple[int, int]]]:
-    row = ResidualRow
-    found: defaultdict[UUID, dict[str, tuple[int, int]]] = defaultdict(dict)
-    for one in session.execute(select(row.job_id, row.quantity, row.predicted, row.after).where(row.job_id.in_(job_ids))):
-        found[one.job_id][one.quantity] = (one.predicted, one.after)
+def _residuals(session: Session, job_ids: Sequence[UUID]) -> defaultdict[UUID, dict[str, KeptAnswer]]:
+    found: defaultdict[UUID, dict[str, KeptAnswer]] = defaultdict(dict)
+    for one in session.scalars(select(ResidualRow).where(ResidualRow.job_id.in_(job_ids))):
+        found[one.job_id][one.quantity] = KeptAnswer(
+            kind=one.kind,
+            predicted=one.predicted,
+            interval=_interval(one.low, one.high),
+            after=one.after,
+            after_interval=_interval(one.after_low, one.after_high),
+        )
     return found
 
 
-def _line(row: Row[Any], residuals: dict[str, tuple[int, int]]) -> MeasurementLine:
+def _interval(low: int | None, high: int | None) -> tuple[int, int] | None:
+    return None if low is None or high is None else (low, high)
+
+
+def _line(row: Row[Any], residuals: dict[str, KeptAnswer]) -> MeasurementLine:
     return MeasurementLine(
         id=row.id,
         status=Status(row.state),

@@ -161,6 +161,8 @@ def test_a_gpu_has_every_quantity_beside_its_prediction() -> None:
         ("device_bytes", 3 << 29),
     ]
     assert all(one.error == one.predicted / one.measured - 1 for one in prediction.quantities)
+    assert all(one.low <= one.predicted <= one.high for one in prediction.quantities)
+    assert max(instant.allocated_bytes for instant in prediction.instants) == prediction.allocated_bytes
 
 
 def test_what_is_withdrawn_teaches_nothing_any_more(sessions: Sessions) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from service.api.measurement_rows import COLUMNS, FORMULA, csv_of, row_of
 from service.jobs.states import Status
-from service.usecases.access import MeasurementLine
+from service.usecases.access import KeptAnswer, MeasurementLine
 
 MEASURED = MeasurementLine(
     id=UUID(int=7),
@@ -40,7 +40,12 @@ MEASURED = MeasurementLine(
     step_time_s={"median": 0.5, "p95": 0.6},
     extrapolated=True,
     calibration_id=UUID(int=8),
-    residuals={"allocated": (900, 990), "step_time": (400_000_000, 500_000_000)},
+    residuals={
+        "allocated": KeptAnswer(kind="training", predicted=900, interval=(890, 1010), after=990, after_interval=(980, 1005)),
+        "step_time": KeptAnswer(
+            kind="training", predicted=400_000_000, interval=None, after=500_000_000, after_interval=(450_000_000, 600_000_000)
+        ),
+    },
 )
 
 
@@ -60,6 +65,27 @@ def test_a_probe_has_errors_before_and_after_calibration() -> None:
     assert (row.reserved_bytes, row.reserved_error) == (None, None)
     assert (row.num_gpus, row.framework, row.precision, row.batch, row.sequence_length) == (16, "transformers", "bf16", 4, 2048)
     assert (row.environment_gpu, row.torch, row.driver) == ("NVIDIA H200", "2.13.0", None)
+
+
+def test_answers_stand_with_their_intervals() -> None:
+    """A chart draws the band of either answer from one row; what gives no interval has none."""
+    row = row_of(MEASURED)
+
+    assert row.kind == "training"
+    assert (row.predicted_allocated_low_bytes, row.predicted_allocated_high_bytes) == (890, 1010)
+    assert (row.calibrated_allocated_bytes, row.calibrated_allocated_low_bytes) == (990, 980)
+    assert (row.predicted_step_time_low_s, row.calibrated_step_time_s, row.calibrated_step_time_high_s) == (None, 0.5, 0.6)
+
+
+def test_what_was_stored_beside_a_reading_counts_where_nothing_was_learnt() -> None:
+    """A GPU's reserved bytes have their prediction and interval from when they were measured."""
+    stored = {"quantity": "reserved_bytes", "measured": 1000, "predicted": 1100, "low": 1000, "high": 1200}
+    line = replace(MEASURED, peaks={"reserved_bytes": 1000}, prediction={"quantities": [stored]}, residuals={})
+    row = row_of(line)
+
+    assert (row.predicted_reserved_low_bytes, row.predicted_reserved_high_bytes) == (1000, 1200)
+    assert row.reserved_error == pytest.approx(0.1)
+    assert (row.kind, row.calibrated_reserved_bytes) == (None, None)
 
 
 def test_an_import_has_every_quantity_that_was_compared() -> None:
