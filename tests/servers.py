@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -62,13 +62,15 @@ def migrated_template(postgres_server: str) -> str:
 @pytest.fixture
 def empty_database_url(postgres_server: str) -> Iterator[str]:
     """Return the URL of a database without a schema, which is this test's alone."""
-    yield from _database(postgres_server, "template1")
+    with fresh_database(postgres_server, "template1") as url:
+        yield url
 
 
 @pytest.fixture
 def database_url(postgres_server: str, migrated_template: str) -> Iterator[str]:
     """Return the URL of a migrated database, which is this test's alone."""
-    yield from _database(postgres_server, migrated_template)
+    with fresh_database(postgres_server, migrated_template) as url:
+        yield url
 
 
 @pytest.fixture
@@ -93,7 +95,9 @@ def redis_url(redis_server: str) -> str:
     return redis_server
 
 
-def _database(server: str, template: str) -> Iterator[str]:
+@contextmanager
+def fresh_database(server: str, template: str) -> Iterator[str]:
+    """Yield the URL of a copy of a database that nobody is connected to, and drop it."""
     name = f"test_{uuid4().hex}"
     identifiers = {"name": sql.Identifier(name), "template": sql.Identifier(template)}
     _administer(server, sql.SQL("CREATE DATABASE {name} TEMPLATE {template}").format(**identifiers))
