@@ -42,13 +42,13 @@ def fit_answer(report: FitReport, *, assumptions: tuple[str, ...] = ()) -> FitAn
         nvme_bytes_per_node=estimate.nvme_bytes_per_node,
         checkpoint_bytes=_checkpoint(estimate.checkpoint),
         serving=_serving(estimate.serving),
-        throughput=_throughput(estimate.throughput),
+        throughput=_throughput(report.throughput),
         rules_of_thumb=[
             RuleAnswer(name=rule.name, bytes=rule.bytes, off_by=rule.off_by, why=rule.why) for rule in report.rules_of_thumb
         ],
         remedies=[remedy_answer(remedy) for remedy in report.remedies],
         assumptions=[*assumptions, *estimate.assumptions],
-        warnings=list(estimate.warnings),
+        warnings=list(report.warnings),
         calibration=estimate.calibration,
         calibration_level=estimate.calibration_level,
         calibration_measurements=estimate.num_measurements,

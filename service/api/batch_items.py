@@ -55,7 +55,7 @@ class Items:
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
         self._workloads: dict[bytes, tuple[Workload, list[str]]] = {}
-        self._layouts: dict[bytes, tuple[Layout, list[str]]] = {}
+        self._layouts: dict[bytes, tuple[Layout, tuple[str, ...]]] = {}
         self._devices: dict[bytes, Device] = {}
         self._subjects: dict[tuple[bytes, bytes], Subject] = {}
         self.verdicts: Counter[str] = Counter()
@@ -116,7 +116,7 @@ class Items:
     def _workload(self, piece: msgspec.Raw) -> tuple[Workload, list[str]]:
         return _once(self._workloads, bytes(piece), lambda raw: read_workload(_WORKLOAD.decode(raw)))
 
-    def _layout(self, piece: msgspec.Raw) -> tuple[Layout, list[str]]:
+    def _layout(self, piece: msgspec.Raw) -> tuple[Layout, tuple[str, ...]]:
         return _once(self._layouts, bytes(piece), lambda raw: read_layout(_LAYOUT.decode(raw)))
 
     def _made(self, architecture: Architecture, device: Device) -> Subject:

@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from litestar.types import HTTPScope
@@ -122,6 +123,7 @@ def _why_not_of_our_page(headers: Mapping[bytes, str], host: str | None) -> str 
     return None
 
 
+@lru_cache(256)
 def _names_this_machine(host: str) -> bool:
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -130,6 +132,7 @@ def _names_this_machine(host: str) -> bool:
     return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
 
 
+@lru_cache(256)
 def _is_loopback(address: str) -> bool:
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback

@@ -66,7 +66,7 @@ def _nearest(report: PlanReport) -> Offered | None:
 
 
 def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: PlanQuestion, prices: PriceBook) -> PlanCandidate:
-    throughput = fit.estimate.throughput
+    throughput = fit.throughput
     return PlanCandidate(
         num_gpus=candidate.num_gpus,
         gpu=gpu_words(offered.offer.device),

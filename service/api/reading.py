@@ -122,8 +122,9 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
     return _read_train(request) if isinstance(request, TrainRequest) else _read_serve(request)
 
 
-def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
-    """Return the layout and a line for each default.
+@lru_cache(1024)
+def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, tuple[str, ...]]:
+    """Return the layout and a line for each default; few layouts are asked about, and each often.
 
     A named stage means DeepSpeed unless somebody else is named; FSDP shards everything, which is stage 3.
     """
@@ -141,7 +142,7 @@ def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, list[str]]:
     values |= _as_said(request, _LAYOUT_AS_SAID)
     if values.get("expert_tensor_parallel") == values["tensor_parallel"]:
         del values["expert_tensor_parallel"]
-    return Layout(**values), assumptions
+    return Layout(**values), tuple(assumptions)
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:

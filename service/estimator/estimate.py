@@ -178,10 +178,9 @@ def _training(
     if detail is Detail.NUMBERS and corrections is None:
         return outline_training(footing, workload, layout, peak_on(footing, workload, highs))
     timeline = timeline_on(footing, workload, highs)
-    draft = explain_training(footing.model, workload, layout, timeline, corrections)
-    if detail is not Detail.REPLAYED:
-        return draft
-    return replace(draft, replayed=plans.replays.training(footing.model, workload, layout, timeline))
+    replays = detail is Detail.REPLAYED
+    replayed = plans.replays.training(footing.model, workload, layout, timeline) if replays else None
+    return explain_training(footing.model, workload, layout, timeline, corrections, replayed)
 
 
 def _framework(framework: Framework) -> Callable[..., Estimate]:

@@ -136,7 +136,6 @@ class Estimate:
     """The same of its NVMe."""
     checkpoint: CheckpointBytes | None = None
     serving: Serving | None = None
-    throughput: Throughput | None = None
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     basis: str = "analytic"

@@ -3,6 +3,7 @@
 from functools import partial
 from operator import attrgetter
 
+from service.estimator.allocator.replay import Replayed
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
@@ -43,7 +44,12 @@ def outline_training(footing: Footing, workload: TrainWorkload, layout: Layout, 
 
 
 def explain_training(
-    model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline, corrections: Corrections | None
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    timeline: Timeline,
+    corrections: Corrections | None,
+    replayed: Replayed | None = None,
 ) -> Draft:
     """Return the answer of one rank's timeline, with what was measured added to its instants."""
     tokens = workload.micro_batch_size * workload.sequence_length
@@ -62,6 +68,7 @@ def explain_training(
         gathers=timeline.footing.gathers,
         kind=_kind(workload, timeline.footing),
         allocator=workload.allocator,
+        replayed=replayed,
         host_bytes_per_node=timeline.host_bytes * ranks_per_node(layout) if timeline.host_bytes else 0,
         host_memory_bytes=layout.host_memory_bytes,
         nvme_bytes_per_node=timeline.footing.nvme_bytes * ranks_per_node(layout),

@@ -1,5 +1,7 @@
 """Byte units and exact integer arithmetic; the only place that knows what a GiB is."""
 
+from functools import lru_cache
+
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
@@ -19,6 +21,7 @@ def format_bytes(num_bytes: float) -> str:
     return f"{num_bytes:,.0f} B"
 
 
+@lru_cache(1024)
 def format_count(count: float) -> str:
     """Return a count as a person reads it, in decimal steps: ``6.738e9``."""
     return f"{count:.4g}".replace("e+0", "e").replace("e+", "e")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from service.estimator.correcting import as_timed
 from service.estimator.device import Device
 from service.estimator.layout import Layout
-from service.estimator.result import Estimate
+from service.estimator.result import Estimate, Throughput
 from service.estimator.speed.throughput import untimed
 from service.estimator.workload import Workload
 from service.planner.remedies import Remedy, find_remedies
@@ -16,7 +16,10 @@ from service.planner.verdict import Verdict, judge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """The whole answer to one fit question; remedies are empty when it fits."""
+    """The whole answer to one fit question; remedies are empty when it fits.
+
+    ``warnings`` are the estimate's and those of its time.
+    """
 
     estimate: Estimate
     device: Device
@@ -25,6 +28,8 @@ class FitReport:
     deficit_bytes: int
     rules_of_thumb: tuple[RuleOfThumb, ...]
     remedies: tuple[Remedy, ...]
+    warnings: tuple[str, ...]
+    throughput: Throughput | None = None
 
 
 def fit(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
@@ -43,9 +48,6 @@ def judged(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
     """Return the answer without remedies."""
     estimate = subject.answer(workload, layout)
     reason = untimed(subject.architecture, subject.device)
-    warnings = estimate.warnings if reason is None else (*estimate.warnings, reason)
-    timed = as_timed(subject.throughput(workload, layout, estimate), estimate.step_time_ratio)
-    estimate = replace(estimate, throughput=timed, warnings=warnings)
     judgement = judge(estimate, subject.device)
     return FitReport(
         estimate=estimate,
@@ -55,4 +57,6 @@ def judged(subject: Subject, workload: Workload, layout: Layout) -> FitReport:
         deficit_bytes=judgement.deficit_bytes,
         rules_of_thumb=rules_of_thumb(subject, workload, layout, estimate),
         remedies=(),
+        warnings=estimate.warnings if reason is None else (*estimate.warnings, reason),
+        throughput=as_timed(subject.throughput(workload, layout, estimate), estimate.step_time_ratio),
     )

@@ -89,13 +89,12 @@ def _row(workload: TrainWorkload) -> str:
 
 def _bytes_per_parameter(subject: Subject, precision: Precision, layout: Layout, estimate: Estimate) -> Iterator[RuleOfThumb]:
     total, shards = ceil_div(subject.architecture.parameter_counts().total, _split(layout)), Shards.of(layout)
+    held = precision.bytes_per_param
+    shared = ceil_div(total * HALF_BYTES, shards.weights) + ceil_div(total * OPTIMIZER_BYTES, shards.optimizer)
     for num_bytes, policy in POLICIES:
         gradients = num_bytes - HALF_BYTES - OPTIMIZER_BYTES
-        parts = ((HALF_BYTES, shards.weights), (gradients, shards.gradients), (OPTIMIZER_BYTES, shards.optimizer))
-        says = sum(ceil_div(total * part, ranks) for part, ranks in parts)
-        here = (
-            "the sum of" if num_bytes == precision.bytes_per_param else f"{precision.name} has {precision.bytes_per_param}, not"
-        )
+        says = shared + ceil_div(total * gradients, shards.gradients)
+        here = "the sum of" if num_bytes == held else f"{precision.name} has {held}, not"
         why = f"{here} {policy}; activations, logits, temporaries and the context come on top"
         yield _against_device(f"{num_bytes} bytes per parameter", says, why, estimate)
 

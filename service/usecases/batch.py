@@ -19,4 +19,5 @@ def fit_numbers(subject: Subject, workload: Workload, layout: Layout) -> FitRepo
         deficit_bytes=judgement.deficit_bytes,
         rules_of_thumb=(),
         remedies=(),
+        warnings=estimate.warnings,
     )

@@ -1,5 +1,7 @@
 """Time beside memory: which pass of which model is timed on which GPU."""
 
+from typing import TypeVar
+
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.dtypes import DType
@@ -9,18 +11,22 @@ from service.estimator.speed.serving import serving_throughput
 from service.estimator.speed.training import StepClock, training_throughput
 from service.estimator.speed.work import ForwardWork, forward_work
 from service.estimator.states import trained_parameters
+from service.estimator.training_pass import fixed_words
 from service.estimator.workload import Attention, Lora, ServeWorkload, TrainWorkload, Workload
+
+V = TypeVar("V")
 
 MAX_WORKS = 256
 
 
 class WorkCache:
-    """The work of forward passes that its owner keeps, one per model and number formats; the oldest is dropped first."""
+    """Work of forward passes, one per model and number formats, and clocks of steps, that their owner keeps; the oldest go first."""
 
     def __init__(self, capacity: int = MAX_WORKS) -> None:
-        """Keep the work of at most ``capacity`` passes."""
+        """Keep the work of at most ``capacity`` passes, and as many clocks."""
         self._capacity = capacity
         self._works: dict[object, ForwardWork] = {}
+        self._clocks: dict[object, StepClock] = {}
 
     def of(
         self,
@@ -38,10 +44,25 @@ class WorkCache:
         found = self._works.get(key)
         if found is None:
             found = forward_work(model, dtype=dtype, autocast=autocast, attention=attention, lora=lora, length=length)
-            for oldest in list(self._works)[: len(self._works) - self._capacity + 1]:
-                self._works.pop(oldest, None)
-            self._works[key] = found
+            _keep(self._works, key, found, self._capacity)
         return found
+
+    def clock(self, model: Architecture, workload: TrainWorkload, device: Device) -> StepClock:
+        """Return the clock of a workload's steps on a GPU, made once for every batch and layout."""
+        key = (model.spec, model.quantization, fixed_words(workload), workload.sequence_length, device.name)
+        found = self._clocks.get(key)
+        # A device of the same name may have other rates: whoever describes one names it as he likes.
+        if found is None or (found.device is not device and found.device != device):
+            found = step_clock(model, workload, device, self)
+            _keep(self._clocks, key, found, self._capacity)
+        return found
+
+
+def _keep(kept: dict[object, V], key: object, value: V, most: int) -> None:
+    """Keep a value, and drop the oldest ones beyond so many."""
+    for oldest in list(kept)[: len(kept) - most + 1]:
+        kept.pop(oldest, None)
+    kept[key] = value
 
 
 def untimed(model: Architecture, device: Device) -> str | None:
@@ -64,7 +85,7 @@ def throughput_of(
     match workload:
         case TrainWorkload():
             states = _bytes_of(estimate, "optimizer_states", "master_weights")
-            clock = step_clock(model, workload, device, works)
+            clock = works.clock(model, workload, device)
             return training_throughput(clock, workload, layout, state_bytes=states or None)
         case ServeWorkload(weight_dtype=dtype):
             work = works.of(model, dtype, None, _kernel(workload), length=workload.prompt_tokens)

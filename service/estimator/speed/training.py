@@ -27,6 +27,8 @@ STEP_MOVED = 3
 """A foreach step reads and writes states, gradients and weights, and writes and reads its temporaries."""
 UNPACKED_BYTES = 4.5
 SECONDS_PER_HOUR = 3600
+MAX_PASSES = 4096
+"""Passes that one clock remembers: a search asks for hundreds, and a service lives long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class StepClock:
         )
         found = self._passes.get(key)
         if found is None:
+            if len(self._passes) >= MAX_PASSES:
+                self._passes.clear()
             found = self._passes[key] = _passes(self.model, workload, layout, self.trained, self.work, machine)
         return found
 

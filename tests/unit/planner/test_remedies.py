@@ -104,8 +104,8 @@ def test_a_remedy_asked_by_itself_gives_the_same(model: str, workload: Workload,
 
 
 def _rate(report: FitReport) -> float:
-    assert report.estimate.throughput is not None
-    return report.estimate.throughput.tokens_per_second_per_gpu
+    assert report.throughput is not None
+    return report.throughput.tokens_per_second_per_gpu
 
 
 def test_recomputing_every_second_layer_can_be_helped() -> None:
