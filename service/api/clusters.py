@@ -52,7 +52,8 @@ def list_all(request: AnyRequest) -> ASGIApp:
     """List the stored clusters."""
     query = read_query(request.scope, ClusterQuery)
     page = clusters.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor))
-    return json_answer(ClusterPage(items=[cluster_answer(item) for item in page.items], next_cursor=page.next_cursor))
+    items = [cluster_answer(item, has_nodes=query.nodes) for item in page.items]
+    return json_answer(ClusterPage(items=items, next_cursor=page.next_cursor))
 
 
 @post(

@@ -32,14 +32,14 @@ def read_inventory(pools: list[PoolRequest]) -> ClusterInventory:
     return ClusterInventory(pools=tuple(_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools)))
 
 
-def cluster_answer(stored: StoredCluster) -> ClusterAnswer:
-    """Return a cluster with what is free on it."""
+def cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> ClusterAnswer:
+    """Return a cluster with what is free on it, and with its single nodes or only their sums."""
     supply = clusters_as_supply(stored.inventory, stored.reservations)
     return ClusterAnswer(
         name=stored.name,
         created_at=timestamp(stored.created_at),
         updated_at=timestamp(stored.updated_at),
-        pools=[_pool_answer(pool) for pool in supply.pools],
+        pools=[_pool_answer(pool, has_nodes=has_nodes) for pool in supply.pools],
     )
 
 
@@ -120,8 +120,10 @@ def _refuse(message: str) -> None:
     raise InvalidInputError(message, field="mig_slices")
 
 
-def _pool_answer(supply: PoolSupply) -> PoolAnswer:
+def _pool_answer(supply: PoolSupply, *, has_nodes: bool) -> PoolAnswer:
     pool = supply.pool
+    named = None if pool.nodes is None else zip(pool.nodes, supply.nodes, strict=True)
+    ready = [node for node in pool.nodes or () if node.state is NodeState.READY]
     return PoolAnswer(
         name=pool.name,
         gpu=pool.gpu,
@@ -131,9 +133,12 @@ def _pool_answer(supply: PoolSupply) -> PoolAnswer:
         nvme_bytes=pool.nvme_bytes,
         network_bytes_per_second=pool.network_bytes_per_second,
         price_per_gpu_hour=pool.price_per_gpu_hour,
-        nodes=None if pool.nodes is None else [_node_answer(*pair) for pair in zip(pool.nodes, supply.nodes, strict=True)],
+        nodes=[_node_answer(*pair) for pair in named] if named is not None and has_nodes else None,
         num_nodes=pool.num_nodes,
+        total_nodes=len(supply.nodes),
         total_gpus=pool.total_gpus,
+        drained_gpus=0 if pool.nodes is None else pool.gpus_per_node * (len(pool.nodes) - len(ready)),
+        mig_gpus=sum(node.mig_gpus for node in ready),
         reserved_gpus=supply.reserved_gpus,
         free_gpus=supply.free_gpus,
     )

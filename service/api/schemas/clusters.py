@@ -100,6 +100,7 @@ class ClusterQuery(Strict, frozen=True, kw_only=True):
 
     limit: Annotated[PageLimit, Meta(description="Items on one page.")] = 50
     cursor: Cursor | UnsetType = UNSET
+    nodes: Annotated[bool, Meta(description="False leaves the single nodes out: their sums are enough for a list.")] = True
 
 
 class AllocationAnswer(Answer, frozen=True, kw_only=True):
@@ -144,9 +145,12 @@ class PoolAnswer(Answer, frozen=True, kw_only=True):
     nvme_bytes: int | None
     network_bytes_per_second: int | None
     price_per_gpu_hour: float | None
-    nodes: list[NodeAnswer] | None
-    num_nodes: int | None
+    nodes: Annotated[list[NodeAnswer] | None, Meta(description="Null where they are only counted, or were not asked for.")]
+    num_nodes: Annotated[int | None, Meta(description="Nodes without names.")]
+    total_nodes: Annotated[int, Meta(description="Nodes with and without names.")]
     total_gpus: int
+    drained_gpus: Annotated[int, Meta(description="GPUs of nodes that take no new work.")]
+    mig_gpus: Annotated[int, Meta(description="GPUs in slices, on nodes that take work.")]
     reserved_gpus: Annotated[int, Meta(description="GPUs that live reservations hold on nodes that take work.")]
     free_gpus: Annotated[int, Meta(description="Whole GPUs that can be given out now.")]
 

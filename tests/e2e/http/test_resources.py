@@ -139,6 +139,20 @@ def test_a_cluster_is_replaced_whole(client: httpx.Client) -> None:
     assert client.delete(path, headers={"if-match": replaced.headers["etag"]}).status_code == 204
 
 
+def test_a_list_of_clusters_can_do_without_their_nodes(client: httpx.Client) -> None:
+    """Sums of a pool tell what is where; thousands of nodes would say the same at length."""
+    nodes = [{"name": "n1", "allocated_gpus": 3, "mig_gpus": 1}, {"name": "n2", "state": "drained"}]
+    pool = {"name": "p", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8, "nodes": nodes}
+    assert client.post("/v1/clusters", json={"name": "prod-b", "pools": [pool]}).status_code == 201
+    (listed,) = client.get("/v1/clusters", params={"nodes": "false"}).json()["items"]
+    (whole,) = client.get("/v1/clusters").json()["items"]
+
+    shown = listed["pools"][0]
+    assert (shown["nodes"], shown["total_nodes"]) == (None, 2)
+    assert (shown["total_gpus"], shown["drained_gpus"], shown["mig_gpus"], shown["free_gpus"]) == (16, 8, 1, 4)
+    assert [node["name"] for node in whole["pools"][0]["nodes"]] == ["n1", "n2"]
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
