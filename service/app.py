@@ -56,6 +56,7 @@ from service.usecases.shipped import shipped_members
 from service.usecases.specs import SpecBook, catalogue_model, stored_model
 from service.usecases.throttle import make_throttle
 from service.usecases.workers import list_workers
+from service.web import pages
 
 REFRESH_INTERVAL_S = 1.0
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
@@ -75,6 +76,7 @@ ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     keys.router,
     keys.audit,
     *operations.handlers,
+    pages.router,
 )
 
 

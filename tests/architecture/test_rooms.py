@@ -76,7 +76,7 @@ _ROOMS = (
         without=_DEEP | {"litestar", "rq", "redis", "service.usecases", "service.api", "worker"},
     ),
     Room(name="use cases", modules=("service.usecases",), without=_DEEP | {"litestar", "service.api", "service.app", "worker"}),
-    Room(name="web", modules=("service.api", "service.app"), without=_DEEP | {"worker"}),
+    Room(name="web", modules=("service.api", "service.app", "service.web"), without=_DEEP | {"worker"}),
     Room(
         name="embedded servers",
         modules=("service.embedded",),
@@ -87,7 +87,7 @@ _ROOMS = (
     Room(
         name="worker",
         modules=("worker",),
-        without=frozenset({"litestar", "torch", "transformers", "peft", "service.api", "service.app"}),
+        without=frozenset({"litestar", "torch", "transformers", "peft", "service.api", "service.app", "service.web"}),
         excluding=("worker.probes",),
     ),
     Room(

@@ -1,0 +1,44 @@
+// The key of this tab: asked for where the API answers 401, kept in sessionStorage and nowhere else.
+import { byId } from "./dom.js";
+
+const NAME = "headroom.key";
+let asking = null;
+
+/** Return the key that was given, or null. */
+export function storedKey() {
+  return sessionStorage.getItem(NAME);
+}
+
+/** Forget the key, and show the page as somebody without one sees it. */
+export function forgetKey() {
+  sessionStorage.removeItem(NAME);
+  location.reload();
+}
+
+/** Ask for a key because of `problem`; true when one was given. Requests that fail at once share one dialog. */
+export function askForKey(problem) {
+  asking ??= open(problem).finally(() => (asking = null));
+  return asking;
+}
+
+function open(problem) {
+  const dialog = byId("key-dialog");
+  const input = byId("key-input");
+  byId("key-reason").textContent = problem.message;
+  input.value = "";
+  return new Promise((resolve) => {
+    const given = new AbortController();
+    const close = (key) => {
+      given.abort();
+      if (key !== null) sessionStorage.setItem(NAME, key);
+      byId("forget-key").hidden = storedKey() === null;
+      dialog.close();
+      resolve(key !== null);
+    };
+    const { signal } = given;
+    byId("key-form").addEventListener("submit", (event) => (event.preventDefault(), close(input.value.trim())), { signal });
+    byId("key-cancel").addEventListener("click", () => close(null), { signal });
+    dialog.addEventListener("cancel", (event) => (event.preventDefault(), close(null)), { signal });
+    dialog.showModal();
+  });
+}

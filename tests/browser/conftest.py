@@ -1,0 +1,96 @@
+"""One Headroom and one Chromium for all browser tests; a page that complains about anything fails its test."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.watching import Opened, Watch
+from tests.e2e.cli.conftest import Running, await_line, headroom
+
+_REQUIRED = os.environ.get("HEADROOM_REQUIRE_BROWSER") == "1"
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_READY = "Headroom is ready at "
+_PATIENCE_MS = 15_000
+
+Visit = Callable[..., Opened]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Return where the browser is; without one browser tests are skipped, or fail where they are required."""
+    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if found is not None:
+        return found
+    message = f"no browser: none of {', '.join(_NAMES)} is on PATH (Debian: apt-get install chromium)"
+    if _REQUIRED:
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Return a headless browser."""
+    with sync_playwright() as playwright:
+        # Chromium has no sandbox for root, which is who runs tests in a container.
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def running(chromium: str) -> Iterator[Running]:  # noqa: ARG001 - without a browser nothing is started
+    """Return a whole Headroom that measures nothing: it has no workers."""
+    data_dir = Path(tempfile.mkdtemp(prefix="headroom-"))
+    process = headroom("up", "--port", "0", "--workers", "0", "--data-dir", str(data_dir))
+    line = await_line(process)
+    assert line.startswith(_READY), line
+    running = Running(process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir)
+    yield running
+    running.stop()
+    process.communicate()
+    shutil.rmtree(data_dir)
+
+
+@pytest.fixture(scope="session")
+def base_url(running: Running) -> str:
+    """Return the address of the service."""
+    return running.url
+
+
+@pytest.fixture
+def visit(browser: Browser, base_url: str) -> Iterator[Visit]:
+    """Return what opens a page in a fresh browser; the test fails if a page complains, a request fails or a policy is broken.
+
+    ``tolerated`` are the statuses of refusals that a test is about.
+    """
+    watches: list[Watch] = []
+    with ExitStack() as stack:
+
+        def open_page(
+            path: str, *, scheme: str = "light", width: int = 1280, height: int = 900, tolerated: tuple[int, ...] = ()
+        ) -> Opened:
+            context = browser.new_context(
+                base_url=base_url,
+                color_scheme="dark" if scheme == "dark" else "light",
+                viewport={"width": width, "height": height},
+                reduced_motion="reduce",
+                accept_downloads=True,
+                permissions=["clipboard-read", "clipboard-write"],
+            )
+            stack.callback(context.close)
+            context.set_default_timeout(_PATIENCE_MS)
+            page = context.new_page()
+            watch = Watch(tolerated=frozenset(tolerated))
+            watch.follow(page)
+            watches.append(watch)
+            page.goto(path)
+            return Opened(page=page, watch=watch)
+
+        yield open_page
+    assert [complaint for watch in watches for complaint in watch.complaints] == []

@@ -1,0 +1,76 @@
+"""What a browser test looks at beside the page itself: complaints, requests, and faults of accessibility."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from playwright.sync_api import ConsoleMessage, Page, Request, Response
+
+_SERIOUS = {"serious", "critical"}
+_QUIET = {"log", "info", "debug"}
+# Chromium says this of every 4xx; the statuses themselves are looked at instead.
+_REFUSED = "Failed to load resource"
+_OVERTAKEN = "net::ERR_ABORTED"
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """Everything that went wrong on a page, in words; not frozen, since Playwright leaves a mark on whoever listens."""
+
+    tolerated: frozenset[int] = frozenset()
+    complaints: list[str] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+
+    def follow(self, page: Page) -> None:
+        """Listen to a page from now on."""
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
+        page.on("requestfailed", self._failed)
+        page.on("response", self._answered)
+        page.on("request", self._asked)
+
+    def asked(self, path: str) -> list[Any]:
+        """Return the bodies of the requests to a path, in order."""
+        return [request.post_data_json for request in self.requests if request.url.partition("?")[0].endswith(path)]
+
+    def _asked(self, request: Request) -> None:
+        self.requests.append(request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type not in _QUIET and not message.text.startswith(_REFUSED):
+            self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _failed(self, request: Request) -> None:
+        # A question that a newer one overtook is given up on purpose.
+        if request.failure != _OVERTAKEN:
+            self.complaints.append(f"{request.method} {request.url}: {request.failure}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and response.status not in self.tolerated:
+            self.complaints.append(f"{response.request.method} {response.url}: {response.status}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A page that is watched."""
+
+    page: Page
+    watch: Watch
+
+
+def faults_of_access(page: Page) -> list[str]:
+    """Return the serious and critical faults that axe finds, each with the elements that have it."""
+    # Evaluated by the debugger, which the page's policy does not bind.
+    page.evaluate(_axe())
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{fault['id']}: {', '.join(str(node['target']) + ' ' + node['failureSummary'] for node in fault['nodes'])}"
+        for fault in found["violations"]
+        if fault["impact"] in _SERIOUS
+    ]
+
+
+@cache
+def _axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text()
