@@ -20,7 +20,7 @@ MAX_WORKS = 256
 
 
 class WorkCache:
-    """Work of forward passes, one per model and number formats, and clocks of steps, that their owner keeps; the oldest go first."""
+    """Work of forward passes, one per model and formats, and clocks of steps that their owner keeps; the oldest go first."""
 
     def __init__(self, capacity: int = MAX_WORKS) -> None:
         """Keep the work of at most ``capacity`` passes, and as many clocks."""
