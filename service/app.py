@@ -1,7 +1,6 @@
 """Composition root of the web process: here, and only here, the real parts are chosen."""
 
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -9,6 +8,7 @@ from importlib.metadata import version
 from litestar import Litestar, Router
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
+from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
 from service.access.hosts import access_for
@@ -32,11 +32,11 @@ from service.api import (
 from service.api.application import Lifespan, make_application
 from service.api.guard import Access, Guard
 from service.api.limits import quota_of, rate_of
-from service.api.metrics import Census, Metrics
+from service.api.metrics import Build, Metrics
 from service.api.parts import Parts
 from service.catalog import models as catalogue
+from service.db.migrate import head_revision
 from service.db.session import make_engine, make_sessions
-from service.errors import ServiceError
 from service.estimator.estimate import PlanCache
 from service.jobs.bell import BackgroundBell, Bell, connect_to_ring, no_bell
 from service.settings import Settings
@@ -44,18 +44,15 @@ from service.usecases import calibrations as stored_calibrations
 from service.usecases import keys as stored_keys
 from service.usecases import models as stored_models
 from service.usecases.access import Sessions
-from service.usecases.accuracy import learnt
+from service.usecases.census import Registrar, take_census
 from service.usecases.corrections import CorrectionBook
 from service.usecases.environments import running_environments
 from service.usecases.health import check
 from service.usecases.keys import KeyBook
-from service.usecases.load import read_load
-from service.usecases.measurements import count_by_status
 from service.usecases.refresh import Refresher
 from service.usecases.shipped import shipped_members
 from service.usecases.specs import SpecBook, catalogue_model, stored_model
 from service.usecases.throttle import make_throttle
-from service.usecases.workers import list_workers
 from service.web import pages
 
 REFRESH_INTERVAL_S = 1.0
@@ -84,7 +81,12 @@ def create_app(settings: Settings) -> ASGIApp:
     """Return the web application; it connects to nothing before it is asked or started."""
     engine = make_engine(settings.require_database_url(), application_name="headroom-api", pool_size=settings.pool_size)
     sessions = make_sessions(engine)
-    bell = _bell(settings)
+    # When a counter began tells nothing that its process's start does not, and doubles the series.
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the library annotates half of itself
+    build = Build(version=version("gpu-headroom"), schema=head_revision() or "")
+    metrics = Metrics(build=build, shared_dir=settings.metrics_dir)
+    bell = _bell(settings, on_failure=metrics.count_failed_ring)
+    ping_redis = None if bell is None else bell.ping
     specs = _specs(sessions)
     corrections = CorrectionBook(
         read_changed=partial(stored_calibrations.changed_since, sessions),
@@ -95,17 +97,15 @@ def create_app(settings: Settings) -> ASGIApp:
     throttle = make_throttle(settings.redis_url)
     parts = Parts(
         settings=settings,
-        version=version("gpu-headroom"),
+        version=build.version,
         sessions=sessions,
         ring=no_bell if bell is None else bell.ring,
         specs=specs,
         corrections=corrections,
         plans=PlanCache(),
-        metrics=Metrics(
-            take_census=partial(_take_census, sessions, settings),
-            doorbell_failures=lambda: 0 if bell is None else bell.failures,
-        ),
-        readiness=partial(check, engine, ping_redis=None if bell is None else bell.ping),
+        metrics=metrics,
+        read_servers=Registrar(partial(take_census, sessions, gone_after_s=settings.lease_s), ping_redis=ping_redis).read,
+        readiness=partial(check, engine, ping_redis=ping_redis),
         guard=Guard(
             Access(settings.access or access_for(settings.host)),
             find=book.find,
@@ -119,10 +119,11 @@ def create_app(settings: Settings) -> ASGIApp:
     return make_application(parts, handlers=ROUTERS, lifespan=(_lifespan(refresher, bell, engine),))
 
 
-def _bell(settings: Settings) -> BackgroundBell | None:
+def _bell(settings: Settings, *, on_failure: Callable[[], None]) -> BackgroundBell | None:
     if settings.redis_url is None:
         return None
-    return BackgroundBell(Bell(connect_to_ring(settings.redis_url), job_timeout_s=settings.probe_deadline_s + 30))
+    connection = connect_to_ring(settings.redis_url)
+    return BackgroundBell(Bell(connection, job_timeout_s=settings.probe_deadline_s + 30, on_failure=on_failure))
 
 
 def _specs(sessions: Sessions) -> SpecBook:
@@ -132,18 +133,6 @@ def _specs(sessions: Sessions) -> SpecBook:
         read_versions=partial(stored_models.versions, sessions),
         known_names=catalogue.model_names,
     )
-
-
-def _take_census(sessions: Sessions, settings: Settings) -> Census | None:
-    try:
-        return Census(
-            jobs={status.value: count for status, count in count_by_status(sessions).items()},
-            workers=Counter(worker.state.value for worker in list_workers(sessions, gone_after_s=settings.lease_s)),
-            load=read_load(sessions),
-            learnt=learnt(sessions),
-        )
-    except ServiceError:
-        return None
 
 
 def _lifespan(refresher: Refresher, bell: BackgroundBell | None, engine: Engine) -> Lifespan:

@@ -48,6 +48,8 @@ class Settings:
     finish_retry_s: float = 60.0
     """How long a result waits for Postgres to come back."""
     max_attempts: int = 3
+    metrics_dir: Path | None = None
+    """Where several processes of one server count together; the name of its variable is the library's."""
 
     def __post_init__(self) -> None:
         """Refuse values that would make the job protocol lose its lease by itself."""
@@ -179,5 +181,6 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "probe_deadline_s": ("HEADROOM_PROBE_DEADLINE_S", _seconds),
     "finish_retry_s": ("HEADROOM_FINISH_RETRY_S", _seconds),
     "max_attempts": ("HEADROOM_MAX_ATTEMPTS", _count),
+    "metrics_dir": ("PROMETHEUS_MULTIPROC_DIR", _path),
 }
 """Field → environment variable and its parser; a test holds it against the fields of Settings."""

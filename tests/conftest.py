@@ -11,5 +11,5 @@ pytest_plugins = ["tests.servers"]
 def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the variables that would point a test at somebody's database."""
     for name in list(os.environ):
-        if name.startswith("HEADROOM_") or name in {"DATABASE_URL", "REDIS_URL"}:
+        if name.startswith("HEADROOM_") or name in {"DATABASE_URL", "REDIS_URL", "PROMETHEUS_MULTIPROC_DIR"}:
             monkeypatch.delenv(name)

@@ -65,7 +65,8 @@ def ready(request: Request[Any, Any, Any]) -> ASGIApp:
 )
 def metrics(request: Request[Any, Any, Any]) -> ASGIApp:
     """Show counters and gauges for Prometheus."""
-    return bytes_answer(parts_of(request).metrics.render(), CONTENT_TYPE_LATEST)
+    parts = parts_of(request)
+    return bytes_answer(parts.metrics.render(parts.read_servers()), CONTENT_TYPE_LATEST)
 
 
 @get(

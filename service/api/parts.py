@@ -13,6 +13,7 @@ from service.estimator.estimate import PlanCache
 from service.jobs.bell import Ring
 from service.settings import Settings
 from service.usecases.access import Sessions
+from service.usecases.census import NOTHING_READ, Reading
 from service.usecases.corrections import CorrectionBook
 from service.usecases.health import Readiness
 from service.usecases.keys import AuditEvent
@@ -35,6 +36,7 @@ class Parts:
     guard: Guard = field(default_factory=open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge: Callable[[Principal, int], None] = lambda _principal, _number: None
+    read_servers: Callable[[], Reading] = lambda: NOTHING_READ
     write_down: Callable[[AuditEvent], None] = lambda _event: None
 
 

@@ -4,6 +4,9 @@ import argparse
 import os
 import signal
 import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -57,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     with _listener(options, settings) as listener:
         config = _config(options.workers)
         if options.workers > 1:
-            Multiprocess(config, sockets=[listener]).run()
+            with _counting_together(settings):
+                Multiprocess(config, sockets=[listener]).run()
             return 0
         # When it has stopped, uvicorn raises the signal again, and a service that was told to end has not failed.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -84,6 +88,18 @@ def _check_somebody_is_let_in(access: str, database_url: str) -> None:
         "(with DATABASE_URL set, or through a server on 127.0.0.1), or say --access open if anybody may do anything"
     )
     raise StartupError(message)
+
+
+@contextmanager
+def _counting_together(settings: Settings) -> Iterator[None]:
+    """Give the processes a directory where they count together, and remove it when all have ended."""
+    if settings.metrics_dir is not None:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="headroom-metrics-") as path:
+        # The library reads it when it is imported, which each process does for itself.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = path
+        yield
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -202,3 +202,36 @@ class CurveHistory:
     measured: int
     outside: int
     bias: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCount:
+    """Jobs that have device, source, state and problem in common, and the attempts that were made at all of them."""
+
+    device: str
+    source: str
+    state: str
+    reason: str | None = None
+    jobs: int = 0
+    attempts: int = 0
+    retries: int = 0
+    lost_leases: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCount:
+    """Jobs that wait for one device at one priority, and the seconds that the first of them has waited."""
+
+    device: str
+    weight: int
+    jobs: int
+    oldest_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationAge:
+    """Keys that were calibrated for one quantity, and the seconds since the newest calibration."""
+
+    quantity: str
+    num_keys: int
+    newest_s: float

@@ -67,12 +67,20 @@ class GuardedJob(Job):
 class Bell:
     """Rings for queued jobs; a bell that cannot be reached is counted and logged, never raised."""
 
-    def __init__(self, connection: "redis.Redis", *, job_timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        connection: "redis.Redis",
+        *,
+        job_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         """Ring through ``connection``; ``job_timeout_s`` is RQ's own limit, which should never be the first to act."""
         refuse_pickle()
         self._connection = connection
         self._job_timeout_s = int(job_timeout_s)
         self._clock = clock
+        self._on_failure = on_failure
         self._resting_until = -math.inf
         self.failures = 0
         self._lock = threading.Lock()
@@ -113,6 +121,7 @@ class Bell:
         """Count and log a ring that nobody heard; the reconcile loop and the workers' polls make up for it."""
         with self._lock:
             self.failures += 1
+        self._on_failure()
         _log.warning("bell.failed", reason=str(reason), failures=self.failures)
 
     def close(self) -> None:

@@ -1,24 +1,29 @@
 """How far answers were from what was measured here, before and after what was learnt."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from service.calibration.conformal import too_many_outside
 from service.db.queries import residuals as queries
-from service.db.queries.calibrations import count_keys
+from service.db.queries.census import calibration_ages
 from service.db.session import transaction
-from service.db.values import AccuracyFilter, ClassAccuracy, ErrorCount, Surprises
+from service.db.values import AccuracyFilter, CalibrationAge, ClassAccuracy, ErrorCount, Surprises
 from service.usecases.access import Sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learnt:
-    """What was learnt, in numbers: errors by class and bucket, promises kept and broken, and keys by quantity."""
+    """What was learnt, in numbers: errors by class, in buckets and in sum, promises kept and broken, keys by quantity.
+
+    ``drifting`` counts the environments of a kind and quantity where more surprises than its intervals let expect.
+    """
 
     errors: tuple[ErrorCount, ...] = ()
+    classes: tuple[ClassAccuracy, ...] = ()
     promises: tuple[Surprises, ...] = ()
-    num_drifting: int = 0
-    num_keys: Mapping[str, int] = field(default_factory=dict)
+    drifting: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    keys: tuple[CalibrationAge, ...] = ()
 
 
 ERROR_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -40,9 +45,11 @@ def surprises(sessions: Sessions) -> tuple[Surprises, ...]:
 def learnt(sessions: Sessions) -> Learnt:
     """Return everything that was learnt, counted."""
     with transaction(sessions) as session:
+        told = queries.surprises(session)
         return Learnt(
             errors=queries.histogram(session, ERROR_BOUNDS),
+            classes=queries.accuracy(session, AccuracyFilter()),
             promises=queries.promises(session),
-            num_drifting=sum(too_many_outside(one.outside, one.measured) for one in queries.surprises(session)),
-            num_keys=count_keys(session),
+            drifting=Counter((one.kind, one.quantity) for one in told if too_many_outside(one.outside, one.measured)),
+            keys=calibration_ages(session),
         )

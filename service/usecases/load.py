@@ -1,22 +1,41 @@
-"""How the queue does: what waits for how long, and how often a worker was lost."""
+"""How the queue does: what waits for how long at which priority, what was tried how often, and whose lease is over."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from service.db.queries import measurements as queries
+from service.db.queries import census as queries
 from service.db.session import transaction
+from service.db.values import JobCount, QueueCount
 from service.usecases.access import Sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Seconds that the first in each device's queue has waited, and leases that were lost since the beginning."""
+    """Jobs by what they have in common, what waits, and running jobs that a reconcile loop should have taken back."""
 
-    oldest_s: Mapping[str, float] = field(default_factory=dict)
-    lost_leases: int = 0
+    jobs: tuple[JobCount, ...] = ()
+    queue: tuple[QueueCount, ...] = ()
+    expired_leases: int = 0
+
+    @property
+    def lost_leases(self) -> int:
+        """Return how many attempts ended because their worker was not heard of."""
+        return sum(one.lost_leases for one in self.jobs)
+
+    @property
+    def oldest_s(self) -> Mapping[str, float]:
+        """Return the seconds that the first in each device's queue has waited; an empty queue has no entry."""
+        oldest: dict[str, float] = {}
+        for one in self.queue:
+            oldest[one.device] = max(one.oldest_s, oldest.get(one.device, 0.0))
+        return oldest
 
 
 def read_load(sessions: Sessions) -> Load:
-    """Read it as it is now; an empty queue has no entry."""
+    """Read it as it is now."""
     with transaction(sessions) as session:
-        return Load(oldest_s=queries.oldest_queued_s(session), lost_leases=queries.count_lost_leases(session))
+        return Load(
+            jobs=queries.count_jobs(session),
+            queue=queries.count_queue(session),
+            expired_leases=queries.count_expired_leases(session),
+        )

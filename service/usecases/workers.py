@@ -1,6 +1,7 @@
 """Workers as users see them: who is there, on which devices, doing what."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -47,6 +48,9 @@ class SeenWorker:
     current_job_id: uuid.UUID | None
     last_heartbeat: datetime
     started_at: datetime
+    heartbeat_age_s: float = 0.0
+    observed: Mapping[str, Any] | None = None
+    """What its GPU held when it was last idle; None where it has none, or never looked."""
 
 
 def register(sessions: Sessions, info: WorkerInfo) -> None:
@@ -92,8 +96,10 @@ def list_workers(sessions: Sessions, *, gone_after_s: float) -> list[SeenWorker]
             current_job_id=None if is_gone else row.current_job_id,
             last_heartbeat=row.last_heartbeat,
             started_at=row.started_at,
+            heartbeat_age_s=age_s,
+            observed=row.observed,
         )
-        for row, is_gone in rows
+        for row, is_gone, age_s in rows
     ]
 
 

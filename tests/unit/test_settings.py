@@ -52,6 +52,7 @@ def test_every_variable_is_read() -> None:
         "HEADROOM_PROBE_DEADLINE_S": "20",
         "HEADROOM_FINISH_RETRY_S": "10",
         "HEADROOM_MAX_ATTEMPTS": "2",
+        "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
     }
 
     settings = Settings.from_env(environ)
@@ -77,6 +78,7 @@ def test_every_variable_is_read() -> None:
         probe_deadline_s=20.0,
         finish_retry_s=10.0,
         max_attempts=2,
+        metrics_dir=Path("/var/lib/metrics"),
     )
 
 

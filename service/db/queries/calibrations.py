@@ -83,13 +83,6 @@ def calibrations_since(session: Session, since: datetime | None) -> tuple[Stored
     return tuple(_value(row) for row in session.scalars(statement).all())
 
 
-def count_keys(session: Session) -> dict[str, int]:
-    """Return how many keys were calibrated, by quantity."""
-    row = CalibrationRow
-    query = select(row.quantity, func.count(row.key.distinct()).label("num")).group_by(row.quantity).order_by(row.quantity)
-    return {found.quantity: found.num for found in session.execute(query)}
-
-
 def page_of_calibrations(session: Session, request: PageRequest, *, key: str | None = None) -> Page[StoredCalibration]:
     """Return a page of all that was ever learnt, newest first; of one key when it is given."""
     statement = select(CalibrationRow)

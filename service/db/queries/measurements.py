@@ -78,19 +78,6 @@ def succeeded_with_key(session: Session, key: str, *, limit: int) -> tuple[Store
     return tuple(stored_measurement(job, result) for job, result in session.execute(query))
 
 
-def oldest_queued_s(session: Session) -> dict[str, float]:
-    """Return for each device how long the job has waited that came into its queue first."""
-    # A job's deadline in the queue says when it came there; a job that was given back came there anew.
-    left_s = func.extract("epoch", func.min(Job.deadline_at) - func.now())
-    query = select(Job.device, left_s.label("left_s")).where(Job.state == Status.QUEUED).group_by(Job.device)
-    return {row.device: max(0.0, QUEUE_LIMIT_S - float(row.left_s)) for row in session.execute(query)}
-
-
-def count_lost_leases(session: Session) -> int:
-    """Return how many attempts ended because their worker was not heard of."""
-    return int(session.scalar(select(func.coalesce(func.sum(Job.lost_leases), 0))) or 0)
-
-
 def count_by_state(session: Session) -> dict[str, int]:
     """Return how many jobs are in each state."""
     query = select(Job.state, func.count().label("jobs")).group_by(Job.state)

@@ -43,11 +43,12 @@ def is_served(session: Session, device: str, *, gone_after_s: float) -> bool:
     return bool(session.scalar(select(alive.exists())))
 
 
-def list_seen(session: Session, *, gone_after_s: float, limit: int) -> Sequence[tuple[WorkerRow, bool]]:
-    """Return workers, the latest heartbeat first, each with whether its heartbeat is older than ``gone_after_s``."""
+def list_seen(session: Session, *, gone_after_s: float, limit: int) -> Sequence[tuple[WorkerRow, bool, float]]:
+    """Return workers, the latest heartbeat first, whether that is older than ``gone_after_s``, and its age in seconds."""
     is_gone = WorkerRow.last_heartbeat < func.now() - timedelta(seconds=gone_after_s)
-    query = select(WorkerRow, is_gone).order_by(WorkerRow.last_heartbeat.desc(), WorkerRow.name).limit(limit)
-    return [(row, bool(gone)) for row, gone in session.execute(query)]
+    age_s = func.extract("epoch", func.now() - WorkerRow.last_heartbeat)
+    query = select(WorkerRow, is_gone, age_s).order_by(WorkerRow.last_heartbeat.desc(), WorkerRow.name).limit(limit)
+    return [(row, bool(gone), max(0.0, float(age))) for row, gone, age in session.execute(query)]
 
 
 def prune(session: Session, *, older_than_s: float) -> None:

@@ -48,7 +48,7 @@ def test_metrics_show_jobs_and_fits(client: httpx.Client) -> None:
     text = client.get("/metrics").text
 
     assert f'headroom_fits_total{{verdict="{verdict}"}} 1.0' in text
-    assert 'headroom_jobs{state="queued"} 0.0' in text
+    assert 'headroom_jobs{device="cpu",state="queued"} 0.0' in text
     assert "headroom_doorbell_failures_total 0.0" in text
 
 

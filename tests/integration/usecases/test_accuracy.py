@@ -91,7 +91,7 @@ def test_errors_fall_into_buckets(sessions: Sessions) -> None:
     assert before.total == pytest.approx(1 - 1 / 1.1, rel=1e-4)
     assert ERROR_BOUNDS[before.place - 1] == 0.05
     assert (after.when, after.count) == ("after", 1)
-    assert (found.num_keys, found.num_drifting) == ({"allocated": 1}, 0)
+    assert ([(one.quantity, one.num_keys) for one in found.keys], dict(found.drifting)) == ([("allocated", 1)], {})
     assert [(one.measured, one.outside) for one in found.promises] == [(0, 0)]
 
 

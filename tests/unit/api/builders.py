@@ -43,7 +43,7 @@ def parts(readiness: Readiness | None = None) -> Parts:
         ),
         corrections=CorrectionBook(read_changed=lambda _since: ()),
         plans=PlanCache(),
-        metrics=Metrics(take_census=lambda: None, doorbell_failures=lambda: 0),
+        metrics=Metrics(),
         readiness=lambda: readiness or Readiness(database="ok", redis="not_configured"),
     )
 

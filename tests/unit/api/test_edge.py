@@ -12,9 +12,10 @@ from litestar.types import ASGIApp
 from structlog.testing import capture_logs
 
 from service.api.edge import Edge
-from service.api.metrics import Census, Metrics
+from service.api.metrics import Metrics
 from service.api.problems import HANDLERS
 from service.api.responses import json_answer
+from service.usecases.census import NOTHING_READ
 
 
 @get("/things/{name:str}", sync_to_thread=False)
@@ -34,11 +35,6 @@ def stream() -> ASGIApp:
     return ASGIStreamingResponse(iterator=forever(), media_type="text/event-stream")
 
 
-def metrics(census: Census | None = None) -> Metrics:
-    """Return a registry with a fixed census."""
-    return Metrics(take_census=lambda: census, doorbell_failures=lambda: 3)
-
-
 def client_of(counted: Metrics) -> TestClient[Any]:
     """Return a client of an application behind the edge."""
     return TestClient(Edge(Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None), counted))
@@ -46,7 +42,7 @@ def client_of(counted: Metrics) -> TestClient[Any]:
 
 def test_head_is_get_without_a_body() -> None:
     """HEAD has the headers of GET, the length included, and no body."""
-    with client_of(metrics()) as client:
+    with client_of(Metrics()) as client:
         head, whole = client.head("/things/a"), client.get("/things/a")
 
     assert head.status_code == whole.status_code == 200
@@ -56,7 +52,7 @@ def test_head_is_get_without_a_body() -> None:
 
 def test_head_of_a_stream_ends() -> None:
     """HEAD does not wait for the end of an answer that has none."""
-    with client_of(metrics()) as client:
+    with client_of(Metrics()) as client:
         assert client.head("/stream").headers["content-type"].startswith("text/event-stream")
 
 
@@ -64,7 +60,7 @@ def test_head_of_a_stream_ends() -> None:
 def test_every_answer_has_a_request_id(sent: str | None, *, kept: bool) -> None:
     """A client's own id comes back if it is one; otherwise a fresh one is made. Refusals have one too."""
     headers = {} if sent is None else {"x-request-id": sent}
-    with client_of(metrics()) as client:
+    with client_of(Metrics()) as client:
         first, second = client.get("/things/a", headers=headers), client.get("/nowhere", headers=headers)
 
     assert (first.headers["x-request-id"] == sent) is kept
@@ -76,7 +72,7 @@ def test_every_answer_has_a_request_id(sent: str | None, *, kept: bool) -> None:
 def test_requests_are_logged_only_if_asked(*, access_log: bool) -> None:
     """A line has the path, the status and the id, and never a header or a body."""
     app = Litestar([thing, stream], exception_handlers=HANDLERS, openapi_config=None)
-    with capture_logs() as lines, TestClient(Edge(app, metrics(), access_log=access_log)) as client:
+    with capture_logs() as lines, TestClient(Edge(app, Metrics(), access_log=access_log)) as client:
         client.get("/things/a", headers={"x-request-id": "abc", "authorization": "secret"})
 
     logged = [line for line in lines if line["event"] == "request.answered"]
@@ -86,11 +82,11 @@ def test_requests_are_logged_only_if_asked(*, access_log: bool) -> None:
 
 def test_requests_are_counted_by_route() -> None:
     """The template is the label, not the path, so that labels stay few."""
-    counted = metrics()
+    counted = Metrics()
     with client_of(counted) as client:
         for path in ("/things/a", "/things/b", "/nowhere/1", "/nowhere/2"):
             client.get(path)
-    text = counted.render().decode()
+    text = counted.render(NOTHING_READ).decode()
 
     assert 'headroom_http_requests_total{method="GET",route="/things/{name}",status="200"} 2.0' in text
     assert 'headroom_http_requests_total{method="GET",route="unrouted",status="404"} 2.0' in text
@@ -99,21 +95,9 @@ def test_requests_are_counted_by_route() -> None:
 
 def test_unknown_methods_share_a_label() -> None:
     """A client cannot make labels by inventing methods."""
-    counted = metrics()
+    counted = Metrics()
     with client_of(counted) as client:
         for number in range(3):
             client.request(f"X{number}", "/things/a")
 
-    assert counted.render().decode().count("headroom_http_requests_total{") == 1
-
-
-def test_census_is_taken_at_the_scrape() -> None:
-    """Jobs and workers are counted when asked; without a database everything else still shows."""
-    with_database = metrics(Census(jobs={"queued": 2}, workers={"idle": 1})).render().decode()
-    without = metrics().render().decode()
-
-    assert 'headroom_jobs{state="queued"} 2.0' in with_database
-    assert 'headroom_workers{state="idle"} 1.0' in with_database
-    assert "headroom_database_up 1.0" in with_database
-    assert "headroom_database_up 0.0" in without
-    assert "headroom_doorbell_failures_total 3.0" in without
+    assert counted.render(NOTHING_READ).decode().count("headroom_http_requests_total{") == 1

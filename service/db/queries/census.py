@@ -1,0 +1,74 @@
+"""What is counted when somebody scrapes: jobs, the queue, leases and calibrations, each in one pass."""
+
+from sqlalchemy import Float, cast, func, literal, select
+from sqlalchemy.orm import Session
+
+from service.db.tables import CalibrationRow, MeasureJobRow
+from service.db.values import CalibrationAge, JobCount, QueueCount
+from service.jobs.states import QUEUE_LIMIT_S, Status
+
+Job = MeasureJobRow
+
+
+def count_jobs(session: Session) -> tuple[JobCount, ...]:
+    """Return how many jobs there are of each device, source, state and problem, and what their attempts were."""
+    reason = Job.error["type"].as_string()
+    query = select(
+        Job.device,
+        Job.source,
+        Job.state,
+        reason.label("reason"),
+        func.count().label("jobs"),
+        func.sum(Job.attempt).label("attempts"),
+        func.sum(func.greatest(Job.attempt - 1, 0)).label("retries"),
+        func.sum(Job.lost_leases).label("lost_leases"),
+    ).group_by(Job.device, Job.source, Job.state, reason)
+    return tuple(
+        JobCount(
+            device=row.device,
+            source=row.source,
+            state=row.state,
+            reason=row.reason,
+            jobs=row.jobs,
+            attempts=row.attempts,
+            retries=row.retries,
+            lost_leases=row.lost_leases,
+        )
+        for row in session.execute(query)
+    )
+
+
+def count_queue(session: Session) -> tuple[QueueCount, ...]:
+    """Return how many jobs wait for each device at each priority, and how long the first of them has waited."""
+    # A job's deadline in the queue says when it came there; a job that was given back came there anew.
+    left_s = func.extract("epoch", func.min(Job.deadline_at) - func.now())
+    query = (
+        select(Job.device, Job.priority, func.count().label("jobs"), left_s.label("left_s"))
+        .where(Job.state == Status.QUEUED)
+        .group_by(Job.device, Job.priority)
+    )
+    return tuple(
+        QueueCount(device=row.device, weight=row.priority, jobs=row.jobs, oldest_s=max(0.0, QUEUE_LIMIT_S - float(row.left_s)))
+        for row in session.execute(query)
+    )
+
+
+def count_expired_leases(session: Session) -> int:
+    """Return how many running jobs wait for a reconcile loop to take them back."""
+    query = select(func.count()).where(Job.state == Status.RUNNING, Job.lease_until < func.now())
+    return int(session.scalar(query) or 0)
+
+
+def calibration_ages(session: Session) -> tuple[CalibrationAge, ...]:
+    """Return how many keys were calibrated for each quantity, and how old the newest calibration is."""
+    row = CalibrationRow
+    age_s = cast(func.extract("epoch", func.now() - func.max(row.created_at)), Float)
+    query = (
+        select(row.quantity, func.count(row.key.distinct()).label("keys"), func.greatest(age_s, literal(0.0)).label("newest_s"))
+        .group_by(row.quantity)
+        .order_by(row.quantity)
+    )
+    return tuple(
+        CalibrationAge(quantity=found.quantity, num_keys=found.keys, newest_s=found.newest_s)
+        for found in session.execute(query)
+    )
