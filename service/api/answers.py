@@ -17,7 +17,7 @@ from service.api.schemas.fit import (
     WorstRankAnswer,
 )
 from service.errors import InvalidRequestError
-from service.estimator.result import CheckpointBytes, Estimate, Interval, Serving, Throughput
+from service.estimator.result import CheckpointBytes, Estimate, Instant, Interval, Serving, Throughput
 from service.planner.fit import FitReport
 from service.planner.remedies import Remedy
 
@@ -92,7 +92,7 @@ def _per_gpu(estimate: Estimate) -> PerGpuAnswer:
             ComponentAnswer(name=part.name, bytes=part.bytes, basis=part.basis, formula=part.formula, source=part.source)
             for part in estimate.components
         ],
-        instants=[InstantAnswer(name=instant.name, allocated_bytes=instant.allocated_bytes) for instant in estimate.instants],
+        instants=[_instant(instant) for instant in estimate.instants],
         phases=[InstantAnswer(name=phase.name, allocated_bytes=phase.allocated_bytes) for phase in estimate.phases],
         stages=[
             StageAnswer(
@@ -101,6 +101,11 @@ def _per_gpu(estimate: Estimate) -> PerGpuAnswer:
             for stage in estimate.stages
         ],
     )
+
+
+def _instant(instant: Instant) -> InstantAnswer:
+    parts = {name: bytes_ for name, bytes_ in instant.parts.items() if bytes_}
+    return InstantAnswer(name=instant.name, allocated_bytes=instant.allocated_bytes, parts=parts)
 
 
 def _pair(interval: Interval) -> tuple[int, int]:

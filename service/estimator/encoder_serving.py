@@ -38,7 +38,7 @@ def explain_encoding(model: Architecture, workload: ServeWorkload, host: Host, r
     return Draft(
         num_gpus=host.layout.num_gpus,
         linked_gpus=host.layout.num_gpus // host.layout.data_parallel,
-        instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
+        instants=tuple(Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=weights + cache,
         components=partial(_components, model, workload, peak.parts),

@@ -1,6 +1,7 @@
 """The explained answer. Bytes are integers; components of the deciding instant sum exactly to ``device_bytes``."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
 
@@ -37,10 +38,11 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The highest allocated bytes during one part of the step."""
+    """The highest allocated bytes during one part of the step, and the components that are alive then."""
 
     name: str
     allocated_bytes: int
+    parts: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

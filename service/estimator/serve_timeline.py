@@ -81,7 +81,7 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         num_gpus=host.layout.num_gpus,
         # Replicas never talk to each other.
         linked_gpus=host.layout.num_gpus // host.layout.data_parallel,
-        instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
+        instants=tuple(Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=parts["load"]["weights"] + cache + states,
         components=partial(serving_components, model, workload, peak.parts),

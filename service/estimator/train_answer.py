@@ -58,7 +58,7 @@ def explain_training(
     return Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
-        instants=tuple([Instant(moment.name, moment.allocated_bytes) for moment in moments]),
+        instants=tuple([Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in moments]),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=timeline.steady_bytes,
         components=partial(training_components, model, workload, layout, timeline.trained, peak),

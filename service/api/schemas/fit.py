@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from service.api.schemas.fields import Answer, GpuMemory, GpuName, JsonObject, ModelName, Strict
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
@@ -74,6 +74,9 @@ class InstantAnswer(Answer, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(examples=["backward"])]
     allocated_bytes: int
+    parts: Annotated[
+        dict[str, int], Meta(description="Bytes by component; their sum is `allocated_bytes`. Empty of phases.")
+    ] = field(default_factory=dict)
 
 
 class StageAnswer(Answer, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.estimator.engines.pooled import Part, Place, merged_components
+from service.estimator.engines.pooled import Part, allocated_parts, merged_components
 from service.estimator.result import Detail, Estimate, Instant, Interval, Serving, Stage
 
 
@@ -21,7 +21,8 @@ class Totals:
 
 def parts_estimate(totals: Totals, *, detail: Detail, warnings: tuple[str, ...]) -> Estimate:
     """Return the answer: what is allocated when the engine starts is what it needs until it ends."""
-    inside = sum(part.bytes for part in totals.parts if part.place is Place.ALLOCATED)
+    held = allocated_parts(totals.parts)
+    inside = sum(held.values())
     device = sum(part.bytes for part in totals.parts)
     low, high = sum(part.low for part in totals.parts), sum(part.high for part in totals.parts)
     point = Interval(inside, inside)
@@ -38,9 +39,9 @@ def parts_estimate(totals: Totals, *, detail: Detail, warnings: tuple[str, ...])
         interval_kind="engine",
         components=merged_components(totals.parts) if detail is not Detail.NUMBERS else (),
         instants=(
-            Instant("load", totals.load_bytes),
-            Instant("prefill", inside),
-            Instant("decode", inside),
+            Instant("load", totals.load_bytes, {"weights": totals.load_bytes}),
+            Instant("prefill", inside, held),
+            Instant("decode", inside, held),
         ),
         stages=(Stage(0, inside, totals.steady_bytes),),
         host_bytes_per_node=totals.host_bytes,

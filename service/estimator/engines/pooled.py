@@ -94,7 +94,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
         peak_instant="prefill",
         interval_kind="engine",
         components=merged_components(filled.parts) if detail is not Detail.NUMBERS else (),
-        instants=(Instant("load", weights), Instant("prefill", point), Instant("decode", filled.decode_bytes)),
+        instants=_instants(filled, weights),
         stages=filled.stages,
         worst_pipeline_stage=filled.worst_stage,
         serving=Serving(
@@ -110,6 +110,18 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
             required_high_bytes=required_high,
         ),
         warnings=(*filled.warnings, *_lacks(filled), *warnings),
+    )
+
+
+def _instants(filled: Filled, weights: int) -> tuple[Instant, ...]:
+    """Return the weights alone, the profiled peak, and what decoding holds: weights, the pool, and states beside it."""
+    pool = filled.pool_bytes
+    decoding = {"weights": weights, "kv_cache": pool, "recurrent_state": filled.decode_bytes - weights - pool}
+    prefill = allocated_parts(filled.parts)
+    return (
+        Instant("load", weights, {"weights": weights}),
+        Instant("prefill", sum(prefill.values()), prefill),
+        Instant("decode", filled.decode_bytes, decoding),
     )
 
 
@@ -141,6 +153,15 @@ def _span(filled: Filled, places: set[Place]) -> Interval:
     point = sum(part.bytes for part in inside)
     loose = [part for part in inside if not part.budgeted] or [part for part in inside if part.name != "kv_cache"]
     return Interval(point + sum(part.low - part.bytes for part in loose), point + sum(part.high - part.bytes for part in loose))
+
+
+def allocated_parts(parts: Sequence[Part]) -> dict[str, int]:
+    """Return the bytes of what PyTorch's allocator or the engine's own holds, by component."""
+    found: dict[str, int] = {}
+    for part in parts:
+        if part.place is Place.ALLOCATED:
+            found[part.name] = found.get(part.name, 0) + part.bytes
+    return found
 
 
 def merged_components(parts: Sequence[Part]) -> tuple[Component, ...]:

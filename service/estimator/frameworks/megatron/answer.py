@@ -47,7 +47,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     draft = Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
-        instants=tuple(Instant(moment.name, moment.allocated_bytes) for moment in moments),
+        instants=tuple(Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in moments),
         peak=Instant(peak.name, peak.allocated_bytes),
         steady_bytes=worst.steady_bytes,
         components=partial(_components, workload, layout, worst, peak),
