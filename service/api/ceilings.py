@@ -49,6 +49,8 @@ def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     asked = read_body(request.scope, body, CeilingRequest)
     question = read_ceiling(asked, partial(resolve_model, parts.specs))
     report = answer_ceiling(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+    evaluated = report.ceiling.num_evaluated
+    parts.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)
     return json_answer(ceiling_answer(report, question.maximized, assumptions=question.assumptions))
 
 

@@ -22,7 +22,7 @@ from service.errors import ClusterNotFoundError, InvalidRequestError
 from service.planner.placement import Supply
 from service.usecases import reservations
 from service.usecases.placing import place_plans
-from service.usecases.plans import answer_plans
+from service.usecases.plans import PlanReport, answer_plans
 
 EXAMPLE = {
     "model": "llama-2-70b",
@@ -63,11 +63,20 @@ def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     question = read_plan(asked, resolve_model(parts.specs, asked.model), prices)
     answer = partial(answer_plans, plans=parts.plans, find_corrections=parts.corrections.find)
     if cluster is None:
-        return json_answer(plan_answer(answer(question), question, prices, elapsed_s=perf_counter() - started))
+        report = answer(question)
+        _count(parts, report)
+        return json_answer(plan_answer(report, question, prices, elapsed_s=perf_counter() - started))
     supply = _supply(parts, cluster)
     placed = place_plans(question, supply, answer, device_of=resolve_device, price_of=prices.of)
+    _count(parts, placed.report)
     elapsed_s = perf_counter() - started
     return json_answer(plan_answer(placed.report, question, prices, elapsed_s=elapsed_s, placements=placed.placements))
+
+
+def _count(parts: Parts, report: PlanReport) -> None:
+    searched = [offered.plan.searched for offered in report.plans.offered]
+    layouts, estimated = sum(one.layouts for one in searched), sum(one.estimated for one in searched)
+    parts.metrics.count_search("plan", layouts=layouts, estimated=estimated)
 
 
 def _supply(parts: Parts, cluster: str) -> Supply:
