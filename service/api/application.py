@@ -15,6 +15,7 @@ from service.api.decoding import MAX_BODY_BYTES, read_query
 from service.api.edge import Edge
 from service.api.openapi import document
 from service.api.operation import Operation
+from service.api.options import Options
 from service.api.parts import Parts
 from service.api.problems import HANDLERS
 from service.api.schemas.fields import NoQuery
@@ -37,7 +38,7 @@ def make_application(
         logging_config=None,
     )
     app.state.openapi = msgspec.json.encode(document(app, version=parts.version))
-    return Edge(app, parts.metrics, access_log=parts.settings.access_log, write_down=parts.write_down)
+    return Edge(Options(app), parts.metrics, access_log=parts.settings.access_log, write_down=parts.write_down)
 
 
 async def admit(request: Request[Any, Any, Any]) -> None:

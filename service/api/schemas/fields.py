@@ -63,7 +63,12 @@ PageLimit = Annotated[int, Meta(ge=1, le=200, description="Items on one page.")]
 
 CalibrationKey = Annotated[str, Meta(pattern=rf"^[0-9a-z:_-]{{1,128}}{_END}", description="Key of a calibration.")]
 IfMatch = Annotated[
-    str, Meta(min_length=1, max_length=512, description="The `ETag` that a GET returned, in double quotes, or `*`.")
+    str,
+    Meta(
+        pattern=rf'^(\*|"[!#-~]{{0,128}}"){_END}',
+        description="The `ETag` that a GET returned, in double quotes, or `*`.",
+        examples=["*"],
+    ),
 ]
 IdempotencyKey = Annotated[
     str,

@@ -76,3 +76,16 @@ def test_the_docs_page_asks_no_other_host(client: httpx.Client) -> None:
 def test_version_is_that_of_the_package(client: httpx.Client) -> None:
     """What runs can be told from outside."""
     assert client.get("/version").json()["name"] == "gpu-headroom"
+
+
+def test_options_names_every_method_of_a_resource(client: httpx.Client) -> None:
+    """Allow lists the methods of all handlers of a path, with OPTIONS and HEAD; what no path has is not found."""
+    for path, methods in (
+        ("/v1/models", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/clusters/a", "DELETE, GET, HEAD, OPTIONS, PUT"),
+        ("/v1/measurements/import", "OPTIONS, POST"),
+    ):
+        answer = client.options(path)
+
+        assert (answer.status_code, answer.headers["allow"], answer.content) == (204, methods, b"")
+    assert client.options("/v1/nothing").status_code == 404
