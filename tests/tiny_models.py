@@ -81,10 +81,12 @@ _MAMBA2: Config = {
 }
 
 TINY: Mapping[str, Config] = {
+    "arcee": _ROTARY,
     "bamba": _ROTARY | _MAMBA2 | {"attn_layer_indices": [1], "mamba_chunk_size": 16},
     "bart": _TWO_STACKS,
     "bert": _LEARNED,
     "bloom": {"vocab_size": 1000, "hidden_size": 128, "n_layer": 3, "n_head": 4},
+    "camembert": _LEARNED,
     "clip": {
         "projection_dim": 64,
         "text_config": _LEARNED | {"model_type": "clip_text_model", "max_position_embeddings": 77, "projection_dim": 64},
@@ -132,6 +134,7 @@ TINY: Mapping[str, Config] = {
         "hidden_dim": 256,
         "max_position_embeddings": 512,
     },
+    "exaone4": _GROUPED | {"num_hidden_layers": 4, "sliding_window": 16, "sliding_window_pattern": 2},
     "falcon": {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "alibi": False},
     "falcon_mamba": _MAMBA,
     "gemma": _GROUPED,
@@ -201,6 +204,7 @@ TINY: Mapping[str, Config] = {
     "nemotron": _GROUPED,
     "olmo": _ROTARY,
     "olmo2": _ROTARY,
+    "olmo3": _ROTARY | {"num_hidden_layers": 4, "sliding_window": 16, "pad_token_id": 0},
     "olmoe": _ROTARY | _EXPERTS | {"num_experts": 4},
     "opt": {
         "vocab_size": 1000,
@@ -248,6 +252,7 @@ TINY: Mapping[str, Config] = {
         "linear_value_head_dim": 16,
     },
     "roberta": _LEARNED,
+    "seed_oss": _GROUPED | {"residual_dropout": 0.1},
     "smollm3": _GROUPED | {"num_hidden_layers": 4, "pad_token_id": 0},
     "stablelm": _ROTARY,
     "starcoder2": _ROTARY,
@@ -261,6 +266,7 @@ TINY: Mapping[str, Config] = {
         "pad_token_id": 0,
         "decoder_start_token_id": 1,
     },
+    "xlm-roberta": _LEARNED,
     "zamba2": _ROTARY
     | _MAMBA2
     | {

@@ -166,6 +166,7 @@ def _padding(ids: torch.Tensor) -> torch.Tensor:
 _BATCHES: Mapping[str, Callable[[_Drawer, Shape], Batch]] = {
     "bart": _translated,
     "bert": _masked,
+    "camembert": _masked,
     "clip": _contrasted,
     "distilbert": _masked,
     "gemma3": _seen_by_gemma,
@@ -179,5 +180,6 @@ _BATCHES: Mapping[str, Callable[[_Drawer, Shape], Batch]] = {
     "t5": _translated,
     "vit": _classified,
     "whisper": _heard,
+    "xlm-roberta": _masked,
 }
 """How a model_type is fed; a causal language model where nothing is said."""

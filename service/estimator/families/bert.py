@@ -1,4 +1,4 @@
-"""BERT, RoBERTa and DistilBERT with their masked-language-model heads.
+"""BERT, RoBERTa (XLM-RoBERTa and CamemBERT too) and DistilBERT with their masked-language-model heads.
 
 Field names and defaults are those of transformers 5.23 (``models/bert``, ``models/roberta``, ``models/distilbert``).
 """
@@ -22,6 +22,9 @@ LAYER_NAMES = {
 }
 """Query, key, value, attention's output, both feed-forward layers and the head's, as modules are named."""
 
+POSITIONS_PER_TOKEN = frozenset(("camembert", "roberta", "xlm-roberta"))
+"""Families that count positions from the tokens that are no padding."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderSpec(DecoderSpec):
@@ -44,6 +47,15 @@ def bert(config: Config) -> EncoderSpec:
 def roberta(config: Config) -> EncoderSpec:
     """Return a RoBERTa; its head is gelu whatever the layers are."""
     return _read(config, "roberta", vocab_size=50265, max_position_embeddings=514, head_activation="gelu")
+
+
+def xlm_roberta(config: Config) -> EncoderSpec:
+    """Return an XLM-RoBERTa, or a CamemBERT: RoBERTas with other defaults."""
+    spec = _read(config, "roberta", vocab_size=30522, max_position_embeddings=512, head_activation="gelu")
+    return replace(spec, family=word(config, "model_type", ""))
+
+
+camembert = xlm_roberta
 
 
 def distilbert(config: Config) -> EncoderSpec:
@@ -108,7 +120,7 @@ def build(spec: EncoderSpec) -> Architecture:
         types=types,
         norm=_norm("embeddings.LayerNorm", hidden),
         dropout=spec.embedding_dropout,
-        positions_per_token=spec.family == "roberta",
+        positions_per_token=spec.family in POSITIONS_PER_TOKEN,
     )
     transform = Transform(
         dense=_linear(f"head.{names[6]}", "other", hidden, hidden),

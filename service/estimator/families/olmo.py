@@ -1,10 +1,10 @@
-"""OLMo and OLMo 2: norms without weights before, or norms after each half; rotary tables in fp32.
+"""OLMo, 2 and 3: norms without weights before, or norms after each half; rotary tables in fp32.
 
 Field names and defaults are those of transformers 5.23 (``models/olmo*/configuration_olmo*.py``).
 """
 
-from service.estimator.families.base import decoder
-from service.estimator.families.reading import Config
+from service.estimator.families.base import LETTERS, decoder
+from service.estimator.families.reading import Config, integer, layer_kinds, window
 from service.estimator.families.variants import VariantSpec, build_variant
 
 SPEC = VariantSpec
@@ -27,6 +27,23 @@ def olmo(config: Config) -> VariantSpec:
 
 def olmo2(config: Config) -> VariantSpec:
     """Return an OLMo 2: norms over the whole query and key."""
+    return _normed_after(config)
+
+
+def olmo3(config: Config) -> VariantSpec:
+    """Return an OLMo 3: an OLMo 2 with windows, tables for each kind of layer; each fourth is full unless ``layer_types`` says."""
+    layers = integer(config, "num_hidden_layers", 32)
+    hybrid = "".join("f" if index % 4 == 0 else "s" for index in range(1, layers + 1))
+    return _normed_after(
+        config,
+        sliding_window=window(config, 4096),
+        layer_kinds=layer_kinds(config, hybrid, LETTERS),
+        mask_kinds="fs",
+        num_rotary_tables=4,
+    )
+
+
+def _normed_after(config: Config, **switches: object) -> VariantSpec:
     return decoder(
         config,
         _DEFAULTS,
@@ -38,4 +55,5 @@ def olmo2(config: Config) -> VariantSpec:
         query_key_norm_style="rms_all_fp32",
         norms_whole_query=True,
         norms_before_value=True,
+        **switches,
     )

@@ -12,17 +12,20 @@ from service.estimator.quantization.scheme import read_scheme
 from service.estimator.spec import DecoderSpec
 
 _FAMILIES = {
+    "arcee": "llama_kin",
     "bart": "bart",
     "bamba": "bamba",
     "bert": "bert",
     "bloom": "bloom",
     "cohere": "cohere",
     "cohere2": "cohere",
+    "camembert": "bert",
     "clip": "clip",
     "codegen": "gptj",
     "deepseek_v2": "deepseek",
     "deepseek_v3": "deepseek",
     "distilbert": "bert",
+    "exaone4": "llama_kin",
     "falcon": "falcon",
     "falcon_mamba": "mamba",
     "gemma": "gemma",
@@ -56,6 +59,7 @@ _FAMILIES = {
     "nemotron": "nemotron",
     "olmo": "olmo",
     "olmo2": "olmo",
+    "olmo3": "olmo",
     "olmoe": "moe",
     "opt": "opt",
     "phi": "phi",
@@ -69,15 +73,17 @@ _FAMILIES = {
     "qwen3_moe": "moe",
     "qwen3_next": "qwen3_next",
     "roberta": "bert",
+    "seed_oss": "llama_kin",
     "smollm3": "smollm3",
     "stablelm": "stablelm",
     "starcoder2": "starcoder2",
     "t5": "t5",
     "vit": "vit",
     "whisper": "whisper",
+    "xlm-roberta": "bert",
     "zamba2": "zamba2",
 }
-"""model_type → module of this package; the function in it has the name of the model_type."""
+"""model_type → module of this package; the function in it has the name of the model_type, with underscores."""
 
 
 SCALED = "scaled"
@@ -103,7 +109,7 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
         raise UnknownModelTypeError(model_type, known_model_types())
     module = _module_of(model_type)
     _check_head(config, getattr(module, "HEADS", ()))
-    read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type)
+    read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type.replace("-", "_"))
     built = _build(module, read(config))
     if config.get("quantization_config") is None:
         return built

@@ -163,15 +163,16 @@ def _feed_forward(spec: VariantSpec) -> FusedGatedFeedForward | GatedFeedForward
     hidden, inner, act = spec.hidden_size, spec.intermediate_size, spec.activation
     *ins, down = spec.feed_forward_names.split()
     out = _linear(f"mlp.{down}", "mlp", inner, hidden, bias=spec.mlp_bias)
+    inside = spec.residual_dropout if spec.dropout_inside else 0.0
     if not spec.gated:
         up = _linear(f"mlp.{ins[0]}", "mlp", hidden, inner, bias=spec.mlp_bias)
-        return FeedForward(up=up, down=out, activation=act, dropout=spec.residual_dropout if spec.dropout_inside else 0.0)
+        return FeedForward(up=up, down=out, activation=act, dropout=inside)
     if len(ins) == 1:
         return FusedGatedFeedForward(
             gate_up=_linear(f"mlp.{ins[0]}", "mlp", hidden, 2 * inner, bias=spec.mlp_bias), down=out, activation=act
         )
     gate, up = (_linear(f"mlp.{name}", "mlp", hidden, inner, bias=spec.mlp_bias) for name in ins)
-    return GatedFeedForward(gate=gate, up=up, down=out, activation=act)
+    return GatedFeedForward(gate=gate, up=up, down=out, activation=act, dropout=inside)
 
 
 def _norm(spec: VariantSpec, name: str) -> Norm:

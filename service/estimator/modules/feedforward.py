@@ -46,12 +46,13 @@ ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedFeedForward:
-    """``down(act(gate(x)) * up(x))``."""
+    """``down(act(gate(x)) * up(x))`` with dropout on its output."""
 
     gate: Linear
     up: Linear
     down: Linear
     activation: str
+    dropout: float = 0.0
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers in order of use."""
@@ -74,7 +75,8 @@ class GatedFeedForward:
         up = run.linear(self.up, x, scope)
         product = multiply(tape, gated, up)
         tape.free(gated, up)
-        return chain(tape, product, lambda _, value: run.linear(self.down, value, scope))
+        result = chain(tape, product, lambda _, value: run.linear(self.down, value, scope))
+        return chain(tape, result, lambda t, value: dropout(t, value, self.dropout)) if self.dropout else result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
