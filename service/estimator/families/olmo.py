@@ -31,7 +31,7 @@ def olmo2(config: Config) -> VariantSpec:
 
 
 def olmo3(config: Config) -> VariantSpec:
-    """Return an OLMo 3: an OLMo 2 with windows, tables for each kind of layer; each fourth is full unless ``layer_types`` says."""
+    """Return an OLMo 3: an OLMo 2 with windows and tables for each kind of layer; by default each fourth is full."""
     layers = integer(config, "num_hidden_layers", 32)
     hybrid = "".join("f" if index % 4 == 0 else "s" for index in range(1, layers + 1))
     return _normed_after(
