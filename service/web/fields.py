@@ -35,7 +35,8 @@ _ACRONYMS = {
 class Field:
     """One field: its name below its part of the request, and what it takes.
 
-    ``kind`` is ``integer``, ``number``, ``choice``, ``switch``, ``words`` (a word, or several between commas) or ``text``.
+    ``kind`` is ``integer``, ``number``, ``choice``, ``switch``, ``words`` (a word, or several between commas),
+    ``size`` (bytes, or with a unit) or ``text``.
     """
 
     name: str
@@ -89,7 +90,7 @@ def _scalar(kinds: list[inspect.Type]) -> dict[str, Any] | None:
 def _number(kind: inspect.IntType | inspect.FloatType, *, has_unit: bool) -> dict[str, Any]:
     """Return what a number may be; one that is also taken as text is a size like ``80Gi``."""
     if has_unit:
-        return {"kind": "text"}
+        return {"kind": "size"}
     word = "integer" if isinstance(kind, inspect.IntType) else "number"
     return {"kind": word, "least": kind.ge if kind.ge is not None else kind.gt, "most": kind.le}
 

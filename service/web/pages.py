@@ -36,9 +36,9 @@ def explore(request: AnyRequest) -> ASGIApp:
     return _answer(request, "explore.html")
 
 
-@get("/clusters", sync_to_thread=False)
+@get(["/clusters", "/clusters/{cluster:str}"], sync_to_thread=False)
 def clusters(request: AnyRequest) -> ASGIApp:
-    """Show the clusters."""
+    """Show the clusters, or the one that the page's script reads off its address."""
     return _answer(request, "clusters.html")
 
 
@@ -82,7 +82,7 @@ def render(name: str) -> Page:
     environment = Environment(
         loader=PackageLoader("service.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    body = environment.get_template(name).render(static=assets.url_of, fields_of=fields_of, objectives=objectives()).encode()
+    body = environment.get_template(name).render(static=assets.url_of, fields_of=fields_of, objectives=objectives).encode()
     return Page(body=body, packed=gzip.compress(body, mtime=0), tag=f'"{sha256(body).hexdigest()[:16]}"')
 
 

@@ -27,7 +27,8 @@ export function onNavigate(f) {
 export function formState(form) {
   const state = {};
   for (const control of form.elements) {
-    if (!control.name || control.type === "button" || control.type === "submit") continue;
+    // What is disabled does not matter now, and is not part of the view.
+    if (!control.name || control.type === "button" || control.type === "submit" || control.matches(":disabled")) continue;
     const value = control.type === "checkbox" ? (control.checked ? "true" : "") : control.type === "radio" && !control.checked ? null : control.value;
     if (value !== null && value !== "") state[control.name] = value;
   }
@@ -37,7 +38,7 @@ export function formState(form) {
 /** Put a state into a form; a control that the state does not name gets the value it had in the page's source. */
 export function fillForm(form, state) {
   for (const control of form.elements) {
-    if (!control.name) continue;
+    if (!control.name || control.matches(":disabled")) continue;
     const given = state[control.name];
     if (control.type === "checkbox") control.checked = given === undefined ? control.defaultChecked : given === "true";
     else if (control.type === "radio") control.checked = given === undefined ? control.defaultChecked : given === control.value;

@@ -1,0 +1,153 @@
+// The page of clusters: all of them, or the one that the address names.
+import { ask, askAll } from "../api.js";
+import { byId, fill, h } from "../dom.js";
+import { exportBar } from "../export.js";
+import { whenElement } from "../format.js";
+import { showProblem } from "../notice.js";
+import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { makeEditor } from "./editor.js";
+import { showList } from "./list.js";
+import { nodeWords, totals } from "./nodes.js";
+import { makePlanner, marksOf, planMarkdown } from "./plan.js";
+import { makePool, stateBar } from "./pool.js";
+import { showReservations } from "./reservations.js";
+
+const REFRESH_MS = 20_000;
+const name = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+const trouble = byId("trouble");
+
+/** Run `f`, and show what the API refused. */
+async function guarded(f) {
+  try {
+    showProblem(trouble, null);
+    await f();
+  } catch (error) {
+    showProblem(trouble, error);
+  }
+}
+
+async function showAll() {
+  byId("one").hidden = true;
+  makeEditor(byId("editor"), null);
+  const clusters = await showList(byId("all"), byId("tools"), {});
+  byId("store").open = clusters.length === 0;
+}
+
+async function showOne() {
+  const form = byId("question");
+  const pools = new Map();
+  const page = { cluster: null, reservations: [], told: "" };
+  const planner = makePlanner({ form, answer: byId("answer"), trouble: byId("refusal"), cluster: name, onPick: mark, onReserved: () => guarded(refresh) });
+
+  function mark(placement, picked = planner.picked) {
+    const marks = marksOf(placement, [...pools.values()].map((pool) => ({ name: pool.pool.name, nodes: pool.nodes })));
+    // Where a plan is shown, what it leaves alone steps back.
+    for (const [pool, panel] of pools) panel.mark(marks.get(pool) ?? (marks.size > 0 ? new Map([["", new Map()]]) : new Map()));
+    writeQuery({ ...readQuery(), pick: picked > 0 ? picked : null });
+  }
+
+  async function refresh() {
+    const [cluster, reservations] = await Promise.all([ask(`/v1/clusters/${encodeURIComponent(name)}`), askAll(`/v1/clusters/${encodeURIComponent(name)}/reservations`)]);
+    const told = JSON.stringify([cluster, reservations]);
+    if (told === page.told) return;
+    Object.assign(page, { cluster, reservations, told });
+    byId("updated").replaceChildren("updated ", whenElement(cluster.updated_at));
+    fill(byId("sum"), stateBar(totals(cluster.pools)));
+    showPools(cluster, reservations);
+    showReservations(byId("reservations"), name, reservations, { onChange: () => guarded(refresh) });
+    if (planner.found !== null) planner.draw();
+  }
+
+  function showPools(cluster, reservations) {
+    for (const pool of cluster.pools) {
+      if (!pools.has(pool.name)) {
+        pools.set(pool.name, makePool());
+        byId("pools").append(pools.get(pool.name).element);
+      }
+      pools.get(pool.name).show(pool, reservations);
+    }
+    for (const [gone, panel] of pools) {
+      if (cluster.pools.some((pool) => pool.name === gone)) continue;
+      panel.element.remove();
+      pools.delete(gone);
+    }
+  }
+
+  function askPlan(state, picked) {
+    showTask(state.task);
+    if (state.model) planner.ask(wanted(state), picked);
+  }
+
+  function wanted(state) {
+    return Object.fromEntries(Object.entries(state).filter(([field]) => form.elements[field]?.closest("[hidden]") === null));
+  }
+
+  function showTask(task) {
+    for (const part of form.querySelectorAll("[data-task]")) part.hidden = part.dataset.task !== task;
+  }
+
+  byId("title").textContent = name;
+  document.title = `${name} · Clusters · Headroom`;
+  byId("all").hidden = true;
+  makeEditor(byId("editor"), name);
+  form.addEventListener("change", () => showTask(form.elements.task.value));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const state = wanted(formState(form));
+    writeQuery(state, { push: true });
+    askPlan(state, 0);
+  });
+  const fromAddress = (state) => {
+    fillForm(form, state);
+    askPlan(formState(form), Number(state.pick ?? 0));
+  };
+  onNavigate(fromAddress);
+  fill(byId("tools"), exports(page, pools, planner));
+  await refresh();
+  byId("one").hidden = false;
+  for (const panel of pools.values()) panel.mark(new Map());
+  fromAddress(readQuery());
+  setInterval(() => document.visibilityState === "visible" && guarded(refresh), REFRESH_MS);
+  const models = await askAll("/v1/models");
+  fill(byId("models"), models.map((model) => h("option", { value: model.name })));
+}
+
+function exports(page, pools, planner) {
+  const rows = () =>
+    [...pools.values()].flatMap(({ pool, nodes }) =>
+      nodes.map((node) => {
+        const number = (state) => node.cells.filter((cell) => cell.state === state).length;
+        return [pool.name, node.name, node.state, pool.gpu, node.cells.length, ...["free", "used", "reserved", "sliced", "drained"].map(number)];
+      }),
+    );
+  return exportBar({
+    name: `cluster-${name}`,
+    csv: () => ({ columns: ["pool", "node", "state", "gpu", "gpus", "free", "used", "reserved", "sliced", "drained"], rows: rows() }),
+    json: () => ({ cluster: page.cluster, reservations: page.reservations, plan: planner.found }),
+    png: () => pictureOf([...pools.values()]),
+    markdown: () => {
+      const free = [...pools.values()].map(({ pool, nodes }) => `- ${pool.name} (${pool.gpu}): ${pool.free_gpus} of ${pool.total_gpus} free${nodes.length <= 4 ? `; ${nodes.map(nodeWords).join("; ")}` : ""}`);
+      return [`**Cluster ${name}**`, "", ...free, "", planMarkdown(planner, name), "", location.href].join("\n");
+    },
+  });
+}
+
+/** Return the pictures of all pools below each other as one PNG. */
+function pictureOf(panels) {
+  const gap = 24;
+  const drawn = panels.map((panel) => panel.canvas);
+  const whole = h("canvas", {});
+  whole.width = Math.max(...drawn.map((one) => one.width)) + 2 * gap;
+  whole.height = drawn.reduce((total, one) => total + one.height + gap, gap);
+  const pen = whole.getContext("2d");
+  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--surface");
+  pen.fillRect(0, 0, whole.width, whole.height);
+  let y = gap;
+  for (const one of drawn) {
+    pen.drawImage(one, gap, y);
+    y += one.height + gap;
+  }
+  return whole.toDataURL("image/png");
+}
+
+guarded(name ? showOne : showAll);

@@ -1,0 +1,153 @@
+// Explore: a question that is answered anew as it changes. The address holds the question, the form shows it.
+import { ask, latest, Problem } from "../api.js";
+import { byId, debounced, fill, say } from "../dom.js";
+import { exportBar, markdownTable } from "../export.js";
+import { gib, words } from "../format.js";
+import { showProblem } from "../notice.js";
+import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { offerCatalogue } from "./catalogue.js";
+import { clearFieldErrors, showFieldErrors } from "./errors.js";
+import { fitMap } from "./map.js";
+import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
+import { planPanel } from "./plan.js";
+import { applyChange, applyPart, arrange, readQuestion, Unreadable } from "./question.js";
+import { stepChart, stepTable } from "./step.js";
+import { headline, showVerdict, subject } from "./verdict.js";
+
+const PAUSE_MS = 30;
+const MAP_PAUSE_MS = 250;
+const form = byId("question");
+const planForm = byId("plan-form");
+const mapForm = byId("map-form");
+const initial = formState(planForm);
+let shown = null;
+let searched = false;
+
+const chart = stepChart(byId("step-chart"), byId("components"));
+const catalogue = offerCatalogue(() => changed({ push: true }));
+const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (changed({ push: true }), drawMap()) });
+const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
+const fit = latest((signal, question) => ask("/v1/fit", { method: "POST", body: question, signal }));
+const reprice = debounced(answer, PAUSE_MS);
+const drawMap = debounced(() => shown !== null && catalogue.known.gpus.length > 0 && map.show(shown.question), MAP_PAUSE_MS);
+
+fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => shown, png: chart.png, markdown }));
+form.addEventListener("input", () => changed());
+form.addEventListener("change", () => changed({ push: true }));
+form.addEventListener("submit", (event) => event.preventDefault());
+mapForm.addEventListener("submit", (event) => event.preventDefault());
+planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
+byId("start-over").addEventListener("click", () => (restore({}), changed({ push: true })));
+onNavigate((state) => (restore(state), reprice.now(), searched ? search() : plan.clear()));
+catalogue.ready.then(drawMap, (error) => showProblem(byId("map-problem"), error));
+
+restore(readQuery());
+await answer();
+if (searched) search();
+
+/** The form was changed: keep it in the address and ask again. What was searched was about another question. */
+function changed(step = {}) {
+  arrange(form);
+  if (searched) {
+    searched = false;
+    plan.clear();
+  }
+  keep(step);
+  reprice();
+}
+
+function keep(step) {
+  const state = { ...formState(form), ...formState(mapForm) };
+  writeQuery(searched ? { ...state, ...formState(planForm), plan: "1" } : state, step);
+}
+
+function restore(state) {
+  byId("map-axis").dataset.wanted = state.axis ?? "";
+  for (const radio of form.elements.task) radio.checked = radio.value === (state.task ?? "train");
+  // Twice: what a field shows depends on the fields that decide which ones there are.
+  for (let round = 0; round < 2; round += 1) {
+    arrange(form);
+    fillForm(form, state);
+  }
+  arrange(form);
+  fillForm(planForm, { ...initial, ...state });
+  fillForm(mapForm, state);
+  byId("config-fold").open = Boolean(state.config);
+  searched = state.plan === "1";
+}
+
+async function answer() {
+  performance.mark("reprice-start");
+  try {
+    const question = readQuestion(form);
+    const found = await fit(question);
+    if (found === undefined) return;
+    show(question, found);
+    performance.measure("headroom.reprice", "reprice-start");
+  } catch (error) {
+    refuse(error);
+  }
+}
+
+function show(question, found) {
+  shown = { question, answer: found };
+  clearFieldErrors([form, planForm]);
+  showProblem(byId("problem"), null);
+  for (const element of document.querySelectorAll(".is-stale")) element.classList.remove("is-stale");
+  showVerdict(byId("verdict"), question, found);
+  chart.show(found);
+  showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply });
+  showRules(byId("rules"), found);
+  showAssumptions(byId("assumptions"), found);
+  showDefaults(form, found);
+  say(headline(found));
+  drawMap();
+}
+
+function refuse(error) {
+  const problem = error instanceof Unreadable ? new Problem({ status: 0, title: "The question cannot be read", detail: error.message, errors: [{ field: error.field, message: error.message }] }) : error;
+  showProblem(byId("problem"), problem);
+  showFieldErrors([form, planForm], problem);
+  byId("verdict").classList.add("is-stale");
+  byId("step-chart").classList.add("is-stale");
+}
+
+function apply(change) {
+  applyChange(form, change);
+  changed({ push: true });
+  byId("verdict").scrollIntoView({ block: "nearest" });
+}
+
+function use(candidate) {
+  form.elements.gpu.value = typeof candidate.gpu === "string" ? candidate.gpu : String(candidate.gpu.memory_bytes);
+  for (const root of ["workload", "layout"]) applyPart(form, root, candidate[root], { isWhole: true });
+  arrange(form);
+  applyPart(form, "workload", candidate.workload, { isWhole: true });
+  changed({ push: true });
+  byId("verdict").scrollIntoView({ block: "nearest" });
+}
+
+function pick(gpu, field, value) {
+  form.elements.gpu.value = gpu;
+  applyChange(form, { [field]: value });
+  changed({ push: true });
+}
+
+function search() {
+  if (shown !== null) plan.search(shown.question);
+}
+
+function markdown() {
+  const { question, answer: found } = shown;
+  const { components, device_bytes, intervals } = found.per_gpu;
+  const rows = components.map((part) => [words(part.name), gib(part.bytes), part.basis, part.formula]);
+  return [
+    `**${headline(found)}** — ${subject(question, found)}`,
+    "",
+    markdownTable(["Component", "Bytes", "Known", "How"], rows),
+    "",
+    `Device ${gib(device_bytes)} per GPU (95 %: ${gib(intervals.device[0])} to ${gib(intervals.device[1])}) of ${gib(found.usable_bytes)} usable; peak in ${words(found.per_gpu.peak_instant).toLowerCase()}; ${found.basis}.`,
+    "",
+    location.href,
+  ].join("\n");
+}

@@ -1,0 +1,145 @@
+// The heat map: the same question across one number and many GPUs, in one call.
+import { ask, latest } from "../api.js";
+import { axis, css, makeChart, tooltip, VERDICT_COLOURS } from "../charts.js";
+import { byId, fill, h } from "../dom.js";
+import { exportBar } from "../export.js";
+import { gib, percent, words } from "../format.js";
+import { showProblem } from "../notice.js";
+
+const ROW = 30;
+const FRAME = 70;
+const AXES = {
+  train: [
+    ["micro_batch_size", [1, 2, 4, 8, 16, 32, 64]],
+    ["sequence_length", [1024, 2048, 4096, 8192, 16384, 32768, 65536]],
+  ],
+  serve: [
+    ["num_sequences", [1, 4, 16, 64, 128, 256, 512]],
+    ["prompt_tokens", [512, 1024, 2048, 4096, 8192, 16384, 32768]],
+  ],
+};
+const WELL_KNOWN = [
+  ...["T4", "L4", "A10G", "RTX-4090", "A100-SXM4-40GB", "L40S", "A100-SXM4-80GB", "H100-SXM5-80GB", "H200-SXM5-141GB"],
+  ...["B200-SXM6-180GB", "MI300X-192GB"],
+];
+
+/** Return `show(question)` of the map; `onPick(gpu, field, value)` is called when a cell is taken. */
+export function fitMap({ known, onPick, onChange }) {
+  const form = byId("map-form");
+  const chart = makeChart(byId("map"), { label: "How full each GPU would be; the table below has the numbers", option, table: mapTable });
+  let found = null;
+  const ask_ = latest((signal, questions) => ask("/v1/fit/batch", { method: "POST", body: { items: questions, detail: "numbers" }, signal }));
+
+  const show = async (question) => {
+    offerAxes(form, question.workload.task);
+    const grid = gridOf(question, known.gpus, form.elements.map.value === "all", form.elements.axis.value);
+    try {
+      const answer = await ask_(grid.cells.map((cell) => cell.question));
+      if (answer === undefined) return;
+      showProblem(byId("map-problem"), null);
+      found = { ...grid, cells: grid.cells.map((cell, place) => ({ ...cell, ...outcome(answer.items[place]) })) };
+      chart.show(found, { height: found.gpus.length * ROW + FRAME });
+    } catch (error) {
+      showProblem(byId("map-problem"), error);
+    }
+  };
+  chart.on("click", ({ data }) => data && onPick(found.cells[data[3]].gpu, found.field, found.cells[data[3]].value));
+  form.addEventListener("change", onChange);
+  fill(byId("map-export"), exportBar({ name: "headroom-map", csv: () => mapTable(found), json: () => found.cells, png: chart.png, markdown: () => mapMarkdown(found) }));
+  return { show };
+}
+
+/** The map as a table: a row per GPU, what share of it is taken, and in words where it is too much. */
+export function mapTable({ gpus, values, field, cells }) {
+  return {
+    caption: `Share of the memory that is needed, by GPU and ${words(field).toLowerCase()}`,
+    columns: ["gpu", ...values.map(String)],
+    rows: gpus.map((gpu, row) => [gpu, ...values.map((_, column) => cellWords(cells[row * values.length + column]))]),
+  };
+}
+
+function mapMarkdown(found) {
+  const { columns, rows } = mapTable(found);
+  const line = (cells) => `| ${cells.join(" | ")} |`;
+  return [`**${words(found.field)}**, share of memory needed`, "", line(columns), line(columns.map(() => "---")), ...rows.map(line), "", location.href].join("\n");
+}
+
+function offerAxes(form, task) {
+  const select = form.elements.axis;
+  const wanted = AXES[task].map(([field]) => field);
+  if ([...select.options].map((each) => each.value).join() === wanted.join()) return;
+  const kept = select.dataset.wanted ?? select.value;
+  fill(select, wanted.map((field) => h("option", { value: field }, words(field).toLowerCase())));
+  select.value = wanted.includes(kept) ? kept : wanted[0];
+  delete select.dataset.wanted;
+}
+
+function gridOf(question, known, isAll, field) {
+  const names = new Set(known.map((gpu) => gpu.name));
+  const asked = typeof question.gpu === "string" && names.has(question.gpu) ? [question.gpu] : [];
+  const chosen = isAll ? known.map((gpu) => gpu.name) : [...new Set([...WELL_KNOWN.filter((name) => names.has(name)), ...asked])];
+  const memory = new Map(known.map((gpu) => [gpu.name, gpu.usable_bytes]));
+  const gpus = chosen.sort((left, right) => memory.get(left) - memory.get(right));
+  const values = valuesOf(question, field);
+  const cells = gpus.flatMap((gpu) =>
+    values.map((value) => ({ gpu, value, question: { ...question, gpu, workload: { ...question.workload, [field]: value } } })),
+  );
+  return { gpus, values, field, cells };
+}
+
+/** The usual numbers, and the one that is asked. */
+function valuesOf(question, field) {
+  const usual = AXES[question.workload.task].find(([name]) => name === field)[1];
+  const asked = question.workload[field];
+  return Number.isInteger(asked) && asked > 0 ? [...new Set([...usual, asked])].sort((left, right) => left - right) : usual;
+}
+
+function outcome(item) {
+  if (item.problem !== undefined) return { verdict: null, problem: item.problem.detail };
+  const { serving, per_gpu, usable_bytes } = item;
+  const isPool = serving?.kv_pool_bytes != null;
+  const needed = isPool ? serving.required_bytes : per_gpu.device_bytes;
+  const available = isPool ? serving.budget_bytes : usable_bytes;
+  return { verdict: item.verdict, needed, available, share: needed / available };
+}
+
+function cellWords(cell) {
+  if (cell.verdict === null) return "not answered";
+  return `${percent(cell.share, 0)}${{ fits: "", tight: " (tight)", does_not_fit: " (does not fit)" }[cell.verdict]}`;
+}
+
+function option(found) {
+  const { gpus, values, field, cells } = found;
+  const data = cells.map((cell, place) => [place % values.length, Math.floor(place / values.length), cell.share ?? 0, place]);
+  return {
+    grid: { left: 8, right: 8, top: 8, bottom: 30, containLabel: true },
+    xAxis: axis({ type: "category", data: values.map((value) => value.toLocaleString("en-US")), name: words(field), nameLocation: "middle", nameGap: 28, splitLine: { show: false } }),
+    yAxis: axis({ type: "category", data: gpus, inverse: true, splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: 12 } }),
+    tooltip: tooltip({ formatter: ({ data: [, , , place] }) => tooltipOf(cells[place], field) }),
+    series: [{ type: "custom", data, encode: { x: 0, y: 1 }, renderItem: (_parameters, api) => cellShape(cells[api.value(3)], api) }],
+  };
+}
+
+/** A cell says its share, in a colour of its verdict that is deeper the fuller it is; what does not fit is crossed besides. */
+function cellShape(cell, api) {
+  const [x, y] = api.coord([api.value(0), api.value(1)]);
+  const [width, height] = api.size([1, 1]);
+  const shape = { x: x - width / 2 + 1, y: y - height / 2 + 1, width: width - 2, height: height - 2, r: 3 };
+  const colour = cell.verdict === null ? css("--line-strong") : css(VERDICT_COLOURS[cell.verdict]);
+  const text = cell.verdict === null ? "?" : cell.share >= 10 ? `${cell.share.toFixed(0)}×` : percent(cell.share, 0).replace(" ", "\u202f");
+  const opacity = cell.verdict === "fits" ? 0.1 + 0.28 * cell.share : cell.verdict === "tight" ? 0.34 : 0.16;
+  return {
+    type: "group",
+    children: [
+      { type: "rect", shape, style: { fill: colour, opacity } },
+      { type: "text", style: { x, y, text, align: "center", verticalAlign: "middle", fill: css("--text"), fontSize: width < 44 ? 10 : 12, fontWeight: cell.verdict === "fits" ? 600 : 400 } },
+      ...(cell.verdict === "does_not_fit" ? [{ type: "line", shape: { x1: shape.x + 3, y1: shape.y + shape.height - 3, x2: shape.x + 9, y2: shape.y + shape.height - 9 }, style: { stroke: colour, lineWidth: 1.5 } }] : []),
+    ],
+  };
+}
+
+function tooltipOf(cell, field) {
+  const head = `${cell.gpu}, ${words(field).toLowerCase()} ${cell.value.toLocaleString("en-US")}`;
+  if (cell.verdict === null) return `${head}\n${cell.problem}`;
+  return `${head}\n${gib(cell.needed)} of ${gib(cell.available)}: ${cell.verdict.replaceAll("_", " ")}`;
+}

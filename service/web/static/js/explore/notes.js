@@ -1,0 +1,99 @@
+// What would help, what people reckon with instead, and what was taken for granted.
+import { fill, h } from "../dom.js";
+import { count, exact, gib, signedPercent } from "../format.js";
+import { emptyNote } from "../notice.js";
+
+const VERDICTS = { fits: "fits", tight: "tight", does_not_fit: "does not fit" };
+
+/** A verdict as a tag; told by its word, and by colour besides. */
+export function verdictTag(verdict) {
+  return h("span", { class: `tag is-${verdict}` }, VERDICTS[verdict] ?? verdict);
+}
+
+/** A change of a request in words: "optimizer: adamw_8bit, zero stage: 3". */
+export function changeWords(change) {
+  const value = (one) => (one !== null && typeof one === "object" ? Object.entries(one).filter(([, each]) => each !== "none").map(([name, each]) => `${name} ${each}`).join(", ") : one);
+  return Object.entries(change).map(([name, one]) => h("span", { class: "mono change" }, `${name}: ${value(one)}`));
+}
+
+/** List remedies, each with a button that makes it the question. */
+export function showRemedies(panel, element, answer, { onApply }) {
+  panel.hidden = answer.verdict === "fits" || answer.remedies.length === 0;
+  if (panel.hidden) return;
+  const table = h(
+    "table",
+    { class: "data" },
+    h("thead", {}, h("tr", {}, ["Change", "Then it", "Saves", "GPUs", "Time per token", ""].map((name, place) => h("th", { scope: "col", class: place > 1 && place < 5 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
+    h(
+      "tbody",
+      {},
+      answer.remedies.map((remedy) =>
+        h(
+          "tr",
+          {},
+          h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change))),
+          h("td", {}, verdictTag(remedy.verdict)),
+          h("td", { class: "is-number", title: exact(remedy.saves_bytes) }, gib(remedy.saves_bytes)),
+          h("td", { class: "is-number" }, count(remedy.num_gpus)),
+          h("td", { class: "is-number" }, `× ${remedy.slowdown.toFixed(2)}`),
+          h("td", { class: "is-number" }, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
+        ),
+      ),
+    ),
+  );
+  fill(element, table);
+}
+
+/** Show rules of thumb and how far each is off. */
+export function showRules(element, answer) {
+  if (answer.rules_of_thumb.length === 0) {
+    fill(element, emptyNote("No rule of thumb is about this kind of run."));
+    return;
+  }
+  fill(
+    element,
+    h(
+      "table",
+      { class: "data" },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "is-number" }, "Says"), h("th", { scope: "col", class: "is-number" }, "Off by"))),
+      h(
+        "tbody",
+        {},
+        answer.rules_of_thumb.map((rule) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, rule.name, h("div", { class: "why small" }, rule.why)),
+            h("td", { class: "is-number", title: exact(rule.bytes) }, gib(rule.bytes)),
+            h("td", { class: "is-number" }, signedPercent(rule.off_by, 0)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/** List every default that was used. */
+export function showAssumptions(element, answer) {
+  fill(
+    element,
+    answer.assumptions.length === 0
+      ? emptyNote("Nothing was assumed: the question says it all.")
+      : h("ul", { class: "chips" }, answer.assumptions.map((text) => h("li", {}, h("code", {}, text)))),
+  );
+}
+
+/** Show in each field that was left alone which default stands in for it. */
+export function showDefaults(form, answer) {
+  const used = new Map(answer.assumptions.map((text) => text.split(" = ")).filter((pair) => pair.length === 2));
+  for (const control of form.elements) {
+    if (!control.dataset.kind) continue;
+    const text = used.get(control.name);
+    if (control.tagName === "SELECT") control.options[0].text = control.options[0].value === "" && text ? `${shown(text)} (default)` : control.options[0].value || "default";
+    else control.placeholder = text ?? "";
+  }
+}
+
+function shown(text) {
+  return { True: "on", False: "off", true: "on", false: "off" }[text] ?? text;
+}

@@ -1,0 +1,171 @@
+// How many GPUs: the search of the API, its candidates, why every smaller number fails, and how to launch what it found.
+import { ask, latest } from "../api.js";
+import { byId, fill, h } from "../dom.js";
+import { copyButton, exportBar, markdownTable } from "../export.js";
+import { bytesElement, count, gib, MISSING, seconds, short, usd } from "../format.js";
+import { showProblem } from "../notice.js";
+import { changeWords, verdictTag } from "./notes.js";
+import { readPart } from "./question.js";
+
+const DEGREES = { data_parallel: "DP", tensor_parallel: "TP", pipeline_parallel: "PP", context_parallel: "CP", expert_parallel: "EP" };
+// Of the layout these describe machines; the rest is what the search is for.
+const MACHINE = ["gpus_per_node", "network_bytes_per_second", "host_memory_bytes", "nvme_bytes"];
+
+/** Return `search(question)` and `clear()`; `onUse(candidate)` makes a candidate the question, `onApply(change)` a change. */
+export function planPanel({ onUse, onApply, onFail }) {
+  const form = byId("plan-form");
+  const place = byId("plan");
+  const run = latest((signal, body) => ask("/v1/plans", { method: "POST", body, signal }));
+  const clear = () => {
+    fill(place);
+    fill(byId("plan-export"));
+  };
+  const search = async (question) => {
+    const body = planQuestion(form, question);
+    fill(place, h("p", { class: "muted" }, "Searching…"));
+    try {
+      const answer = await run(body);
+      if (answer === undefined) return;
+      fill(place, answerElement(answer, { onUse, onApply }));
+      fill(byId("plan-export"), exportBar({ name: "headroom-plan", csv: () => candidateTable(answer), json: () => ({ question: body, answer }), markdown: () => markdown(answer) }));
+    } catch (error) {
+      clear();
+      const problem = h("div", {});
+      fill(place, problem);
+      showProblem(problem, error);
+      onFail(error);
+    }
+  };
+  return { search, clear };
+}
+
+/** The request for POST /v1/plans: what is asked stays to the letter, the layout is searched. */
+export function planQuestion(form, question) {
+  const named = form.elements.gpus.value.split(",").map((name) => name.trim()).filter(Boolean);
+  const constraints = readPart(form, "constraints");
+  const layout = Object.fromEntries(MACHINE.filter((name) => question.layout?.[name] !== undefined).map((name) => [name, question.layout[name]]));
+  return {
+    model: question.model,
+    workload: question.workload,
+    gpus: named.length > 0 ? named : [question.gpu],
+    objective: form.elements.objective.value,
+    ...(Object.keys(constraints).length > 0 && { constraints }),
+    ...(Object.keys(layout).length > 0 && { layout }),
+  };
+}
+
+function gpuWords(gpu) {
+  return typeof gpu === "string" ? gpu : `GPU of ${gib(gpu.memory_bytes)}`;
+}
+
+/** A layout as its axes: "DP 8 · TP 2 · ZeRO-3 (fsdp2)". */
+export function layoutWords(layout) {
+  const axes = Object.entries(DEGREES).filter(([name]) => (layout[name] ?? 1) > 1).map(([name, word]) => `${word} ${layout[name]}`);
+  if (layout.zero_stage > 0) axes.push(`ZeRO-${layout.zero_stage} (${layout.sharding})`);
+  return axes.length > 0 ? axes.join(" · ") : "one GPU";
+}
+
+function workloadWords(workload) {
+  const found = workload.task === "train"
+    ? [`batch ${workload.micro_batch_size}`, `checkpointing ${words(workload.activation_checkpointing)}`, workload.framework]
+    : [`${workload.num_sequences} sequences`, workload.engine];
+  return found.filter(Boolean).join(" · ");
+}
+
+function words(value) {
+  return value !== null && typeof value === "object" ? JSON.stringify(value) : value;
+}
+
+function answerElement(answer, { onUse, onApply }) {
+  const head = answer.num_gpus === null ? "No number of GPUs is enough" : `${count(answer.num_gpus)} × ${gpuWords(answer.gpu)}`;
+  return h(
+    "div",
+    { class: "plan-answer" },
+    h("p", { class: "plan-count" }, head),
+    answer.reason && h("p", {}, answer.reason),
+    answer.smallest_change && h("div", { class: "row" }, h("span", {}, "The smallest change that would help:"), changeWords(answer.smallest_change.change), h("button", { type: "button", onclick: () => onApply(answer.smallest_change.change) }, "Apply")),
+    answer.candidates.length > 0 && candidatesElement(answer.candidates, onUse),
+    answer.alternatives.length > 1 && alternativesElement(answer.alternatives),
+    answer.rejected.length > 0 && rejectedElement(answer.rejected),
+    answer.candidates[0]?.requests && launchElement(answer.candidates[0].requests),
+    h("p", { class: "muted small" }, `${count(answer.searched.layouts)} layouts considered, ${count(answer.searched.estimated)} estimated, in ${seconds(answer.searched.elapsed_ms / 1000)}.`),
+  );
+}
+
+function head(...names) {
+  return h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col", class: name.startsWith("#") ? "is-number" : null }, name.replace("#", "") || h("span", { class: "unseen" }, "Use")))));
+}
+
+function candidatesElement(candidates, onUse) {
+  const row = (one) =>
+    h(
+      "tr",
+      {},
+      h("td", { class: "is-number" }, count(one.num_gpus)),
+      h("td", {}, gpuWords(one.gpu), " ", verdictTag(one.fit.verdict)),
+      h("td", {}, h("div", {}, layoutWords(one.layout)), h("div", { class: "muted small" }, workloadWords(one.workload))),
+      h("td", { class: "is-number" }, bytesElement(one.fit.per_gpu.device_bytes)),
+      h("td", { class: "is-number" }, seconds(one.step_time_s)),
+      h("td", { class: "is-number" }, short(one.tokens_per_second)),
+      h("td", { class: "is-number", title: one.price_source }, one.cost_per_hour === null ? MISSING : usd(one.cost_per_hour)),
+      h("td", { class: "is-number" }, h("button", { type: "button", onclick: () => onUse(one) }, "Use")),
+    );
+  return h("div", { class: "scroll" }, h("table", { class: "data" }, head("#GPUs", "Kind", "Layout", "#Per GPU", "#Step", "#Tokens/s", "#Per hour", ""), h("tbody", {}, candidates.map(row))));
+}
+
+function alternativesElement(alternatives) {
+  const row = (one) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, gpuWords(one.gpu)),
+      h("td", { class: "is-number" }, one.num_gpus === null ? "none" : count(one.num_gpus)),
+      h("td", { class: "is-number" }, seconds(one.step_time_s)),
+      h("td", { class: "is-number" }, one.cost_per_hour === null ? MISSING : usd(one.cost_per_hour)),
+      h("td", { class: "why" }, one.reason ?? ""),
+    );
+  return h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", {}, "The best on each kind"), head("Kind", "#GPUs", "#Step", "#Per hour", "Why none"), h("tbody", {}, alternatives.map(row))));
+}
+
+function rejectedElement(rejected) {
+  const row = (one) => h("tr", {}, h("td", { class: "is-number" }, count(one.num_gpus)), h("td", {}, gpuWords(one.gpu)), h("td", { class: "is-number" }, gib(one.missing_bytes)), h("td", { class: "why" }, one.reason));
+  return h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", {}, "Why not fewer"), head("#GPUs", "Kind", "#Lacks", "Reason"), h("tbody", {}, rejected.map(row))));
+}
+
+/** The best candidate as launchers and schedulers take it, one tab each. */
+function launchElement(requests) {
+  const texts = Object.entries(requests).filter(([, value]) => value !== null).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value, null, 2)]);
+  const code = h("pre", { class: "code", tabindex: "0", id: "launch-text", role: "tabpanel", "aria-label": "Launch" });
+  const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Launch with" });
+  const copy = copyButton("Copy", () => code.textContent);
+  const select = (place, { focus = false } = {}) => {
+    code.textContent = texts[place][1];
+    [...tabs.children].forEach((tab, index) => {
+      tab.setAttribute("aria-selected", String(index === place));
+      tab.tabIndex = index === place ? 0 : -1;
+    });
+    if (focus) tabs.children[place].focus();
+  };
+  texts.forEach(([name], place) => tabs.append(h("button", { type: "button", role: "tab", "aria-controls": "launch-text", onclick: () => select(place) }, name)));
+  tabs.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const at = [...tabs.children].indexOf(document.activeElement);
+    if (step !== undefined && at >= 0) select((at + step + texts.length) % texts.length, { focus: true });
+  });
+  select(Math.max(0, texts.findIndex(([name]) => name === "launch")));
+  return h("details", {}, h("summary", {}, "Launch the best of them"), h("div", { class: "row is-end" }, copy), tabs, code);
+}
+
+function candidateTable({ candidates }) {
+  return {
+    columns: ["num_gpus", "gpu", "layout", "workload", "device_bytes", "verdict", "step_time_s", "tokens_per_second", "cost_per_hour"],
+    rows: candidates.map((one) => [one.num_gpus, gpuWords(one.gpu), layoutWords(one.layout), workloadWords(one.workload), one.fit.per_gpu.device_bytes, one.fit.verdict, one.step_time_s, one.tokens_per_second, one.cost_per_hour]),
+  };
+}
+
+function markdown(answer) {
+  const { columns, rows } = candidateTable(answer);
+  const rejected = answer.rejected.map((one) => `- ${one.num_gpus} × ${gpuWords(one.gpu)}: ${one.reason}`);
+  const best = answer.num_gpus === null ? "no number of GPUs is enough" : `${answer.num_gpus} × ${gpuWords(answer.gpu)}`;
+  return [`**Fewest GPUs: ${best}**`, "", markdownTable(columns, rows), "", ...(rejected.length > 0 ? ["Why not fewer:", ...rejected, ""] : []), location.href].join("\n");
+}

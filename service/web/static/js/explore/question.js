@@ -1,0 +1,138 @@
+// The form as a question of the API, and a question or a change as the form. Names in the form are paths in the request.
+import { byId } from "../dom.js";
+
+const SIZE = /^(\d+(?:\.\d+)?)\s*([kmbt])$/i;
+const SIZES = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
+const MEMORY = /^(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti)B?$/;
+
+/** A value of the form that cannot even be sent, with the field that it stands in. */
+export class Unreadable extends Error {
+  constructor(field, message) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/** Return the request that the form asks, for POST /v1/fit. */
+export function readQuestion(form) {
+  const task = form.elements.task.value;
+  const question = { model: model(form), workload: { task }, gpu: gpu(form.elements.gpu.value), layout: {} };
+  for (const control of controlsOf(form)) put(question, control.name, valueOf(control));
+  if (Object.keys(question.layout).length === 0) delete question.layout;
+  return question;
+}
+
+/** Return the values of a form whose names are paths below `root`, without that root. */
+export function readPart(form, root) {
+  const whole = { [root]: {} };
+  for (const control of controlsOf(form)) put(whole, control.name, valueOf(control));
+  return whole[root];
+}
+
+/** Show the fields that matter for what is chosen, and leave the others out of the question. */
+export function arrange(form) {
+  const task = form.elements.task.value;
+  for (const word of ["train", "serve"]) {
+    const part = byId(`task-${word}`);
+    part.hidden = part.disabled = word !== task;
+  }
+  for (const box of form.querySelectorAll("[data-when]")) {
+    const [name, words] = box.dataset.when.split("=");
+    const owner = box.closest("fieldset").querySelector(`[name="${name}"]`);
+    const isWanted = words.split(",").includes(owner.value);
+    box.hidden = !isWanted;
+    for (const control of box.querySelectorAll("input, select")) control.disabled = !isWanted;
+  }
+}
+
+/** Put values of the API into the form: `change` maps its names, of workload and layout alike, to values. */
+export function applyChange(form, change) {
+  for (const root of ["workload", "layout"]) applyPart(form, root, change, { isWhole: false });
+  arrange(form);
+  // What was hidden until now has its controls only after the fields were arranged.
+  for (const root of ["workload", "layout"]) applyPart(form, root, change, { isWhole: false });
+  arrange(form);
+}
+
+/** Put a whole part of a request into the form; fields that it does not name are emptied. */
+export function applyPart(form, root, values, { isWhole }) {
+  const flat = flattened(values, root, new Set(names(form)));
+  for (const control of controlsOf(form, root)) {
+    if (control.name in flat) setValue(control, flat[control.name]);
+    else if (isWhole) control.value = "";
+  }
+}
+
+function model(form) {
+  const text = form.elements.config.value.trim();
+  if (text !== "") return { hf_config: parsed("config", text) };
+  const name = form.elements.model.value.trim();
+  if (name.startsWith("{")) return parsed("model", name);
+  const size = SIZE.exec(name);
+  return size === null ? name : { num_parameters: Math.round(Number(size[1]) * SIZES[size[2].toLowerCase()]) };
+}
+
+function gpu(text) {
+  const memory = MEMORY.exec(text.trim());
+  return memory === null ? text.trim() : { memory_bytes: memory[1] + memory[2] };
+}
+
+function parsed(field, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Unreadable(field, `This is not JSON: ${error.message}.`);
+  }
+}
+
+function* controlsOf(form, root = null) {
+  for (const control of form.elements) {
+    if (!control.dataset.kind || control.matches(":disabled")) continue;
+    if (root === null || control.name.startsWith(`${root}.`)) yield control;
+  }
+}
+
+function names(form) {
+  return [...controlsOf(form)].map((control) => control.name);
+}
+
+/** What a control says, as the API wants it; what is no number where one belongs is sent as it stands, and refused there. */
+function valueOf(control) {
+  const text = control.value.trim();
+  if (text === "") return undefined;
+  if (text.startsWith("{")) return parsed(control.name, text);
+  const { kind, whole = "" } = control.dataset;
+  if (kind === "switch") return text === "true";
+  if (kind === "words") return whole.split(" ").includes(text) ? text : text.split(",").map((word) => word.trim()).filter(Boolean);
+  if (["integer", "number", "size"].includes(kind)) return isFinite(text) ? Number(text) : text;
+  return text;
+}
+
+function put(target, path, value) {
+  if (value === undefined) return;
+  const steps = path.split(".");
+  const last = steps.pop();
+  let place = target;
+  for (const step of steps) place = place[step] ??= {};
+  place[last] = value;
+}
+
+/** Objects whose members have fields of their own become those; others stay, as JSON. */
+function flattened(values, root, known, found = {}) {
+  for (const [name, value] of Object.entries(values)) {
+    const path = `${root}.${name}`;
+    const isObject = value !== null && typeof value === "object" && !Array.isArray(value);
+    if (isObject && !known.has(path)) flattened(value, path, known, found);
+    else found[path] = value;
+  }
+  return found;
+}
+
+function setValue(control, value) {
+  let text = value === null || value === undefined ? "" : String(value);
+  if (Array.isArray(value)) text = value.join(", ");
+  else if (value !== null && typeof value === "object") text = JSON.stringify(value);
+  if (control.tagName === "SELECT" && ![...control.options].some((option) => option.value === text)) control.add(new Option(text, text));
+  control.value = text;
+}
+
