@@ -1,6 +1,7 @@
 """POST /v1/fit: answered in the event loop, from memory; only a name that this process never saw asks the database.
 
-What would help where it does not fit is dozens of questions, and is found beside the event loop.
+What takes longer is found beside the event loop: the first answer about a configuration, and what would help where it does
+not fit, which is dozens of questions.
 """
 
 from functools import partial
@@ -20,8 +21,9 @@ from service.api.questions import ResolvedModel, read_fit
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.fit import FitAnswer, FitRequest, ModelReference
+from service.planner.fit import FitReport
 from service.planner.verdict import Verdict
-from service.usecases.fit import help_fit, judge_fit
+from service.usecases.fit import FitQuestion, help_fit, judge_fit
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -59,11 +61,22 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, FitRequest)
     question = read_fit(asked, await _model(parts, asked.model))
-    report = judge_fit(question, plans=parts.plans, find_corrections=parts.corrections.find)
+    report = await _judged(parts, question)
     if report.verdict is not Verdict.FITS:
-        report = await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, parts.corrections.find)
+        report = await anyio.to_thread.run_sync(
+            help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.thinking
+        )
     parts.metrics.count_fit(report.verdict.value)
     return json_answer(fit_answer(report, assumptions=question.assumptions))
+
+
+async def _judged(parts: Parts, question: FitQuestion) -> FitReport:
+    judge = partial(judge_fit, question, plans=parts.plans, find_corrections=parts.corrections.find)
+    if parts.answered.knows(question):
+        return judge()
+    report = await anyio.to_thread.run_sync(judge, limiter=parts.thinking)
+    parts.answered.note(question)
+    return report
 
 
 async def _model(parts: Parts, reference: ModelReference) -> ResolvedModel:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyio import CapacityLimiter
 from litestar import Request
 
 from service.access.keys import Principal
@@ -15,6 +16,7 @@ from service.settings import Settings
 from service.usecases.access import Sessions
 from service.usecases.census import NOTHING_READ, Reading
 from service.usecases.corrections import CorrectionBook
+from service.usecases.fit import Answered
 from service.usecases.health import Readiness
 from service.usecases.keys import AuditEvent
 from service.usecases.specs import SpecBook
@@ -33,6 +35,10 @@ class Parts:
     plans: PlanCache
     metrics: Metrics
     readiness: Callable[[], Readiness]
+    answered: Answered = field(default_factory=Answered)
+    thinking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    """Who computes longer than the event loop should wait: one at a time, since threads only take turns, and each that waits
+    for its turn makes the loop wait longer for its own."""
     guard: Guard = field(default_factory=open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge: Callable[[Principal, int], None] = lambda _principal, _number: None

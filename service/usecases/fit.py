@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.estimator.allocator.cache import MAX_REPLAYS
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
@@ -27,13 +28,40 @@ class FitQuestion:
     assumptions: tuple[str, ...] = ()
 
 
+class Answered:
+    """Which configurations this process has answered, the latest ``capacity``: what an answer is computed from is at hand.
+
+    A first answer records the model and replays the allocator, which takes up to a tenth of a second; the next ones take
+    less than a millisecond, on every GPU and whatever was learnt meanwhile.
+    """
+
+    def __init__(self, capacity: int = MAX_REPLAYS) -> None:
+        """Start empty; to be used by one thread."""
+        self._capacity = capacity
+        self._known: dict[object, None] = {}
+
+    def knows(self, question: FitQuestion) -> bool:
+        """Tell whether this configuration was answered lately."""
+        return _configuration(question) in self._known
+
+    def note(self, question: FitQuestion) -> None:
+        """Keep that it was answered; the oldest is forgotten first, as what it was computed from is."""
+        self._known[_configuration(question)] = None
+        while len(self._known) > self._capacity:
+            del self._known[next(iter(self._known))]
+
+
+def _configuration(question: FitQuestion) -> object:
+    return question.architecture.spec, question.architecture.quantization, question.workload, question.layout
+
+
 def answer_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:
     """Return the answer; raises EstimatorError for what cannot run or has no term yet."""
     return help_fit(judge_fit(question, plans=plans, find_corrections=find_corrections), question, plans, find_corrections)
 
 
 def judge_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:
-    """Return the answer without remedies, which is quick enough for an event loop."""
+    """Return the answer without remedies; quick enough for an event loop where the configuration was answered before."""
     subject = subject_of(question.architecture, question.device, plans=plans, find_corrections=find_corrections)
     return judged(subject, question.workload, question.layout)
 

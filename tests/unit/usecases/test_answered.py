@@ -1,0 +1,42 @@
+"""What a process has answered is answered at once; what it has not takes longer."""
+
+from dataclasses import replace
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.layout import Layout
+from service.estimator.workload import TrainWorkload
+from service.usecases.fit import Answered, FitQuestion
+
+QUESTION = FitQuestion(
+    architecture=load_architecture(resolve_model("gpt2")),
+    workload=TrainWorkload(sequence_length=128),
+    layout=Layout(),
+    device=resolve_gpu("A100-SXM4-80GB").device(),
+)
+
+
+def longer(question: FitQuestion, sequence_length: int) -> FitQuestion:
+    """Return the same question about longer sequences."""
+    return replace(question, workload=replace(TrainWorkload(sequence_length=1), sequence_length=sequence_length))
+
+
+def test_a_configuration_is_known_on_every_gpu_once_it_was_answered() -> None:
+    """What is computed first does not depend on the GPU; another length or layout is another configuration."""
+    answered = Answered()
+    before = answered.knows(QUESTION)
+    answered.note(QUESTION)
+
+    assert not before
+    assert answered.knows(replace(QUESTION, device=resolve_gpu("T4").device()))
+    assert not answered.knows(longer(QUESTION, 256))
+    assert not answered.knows(replace(QUESTION, layout=Layout(data_parallel=2)))
+
+
+def test_the_oldest_is_forgotten_first() -> None:
+    """It is bounded as what it speaks of is: whoever is forgotten is computed beside the event loop again."""
+    answered = Answered(capacity=2)
+    for length in (1, 2, 3):
+        answered.note(longer(QUESTION, length))
+
+    assert [answered.knows(longer(QUESTION, length)) for length in (1, 2, 3)] == [False, True, True]
