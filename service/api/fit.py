@@ -64,7 +64,7 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     report = await _judged(parts, question)
     if report.verdict is not Verdict.FITS:
         report = await anyio.to_thread.run_sync(
-            help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.thinking
+            help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.helping
         )
     parts.metrics.count_fit(report.verdict.value)
     return json_answer(fit_answer(report, assumptions=question.assumptions))
@@ -74,7 +74,7 @@ async def _judged(parts: Parts, question: FitQuestion) -> FitReport:
     judge = partial(judge_fit, question, plans=parts.plans, find_corrections=parts.corrections.find)
     if parts.answered.knows(question):
         return judge()
-    report = await anyio.to_thread.run_sync(judge, limiter=parts.thinking)
+    report = await anyio.to_thread.run_sync(judge, limiter=parts.recording)
     parts.answered.note(question)
     return report
 

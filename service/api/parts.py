@@ -36,9 +36,10 @@ class Parts:
     metrics: Metrics
     readiness: Callable[[], Readiness]
     answered: Answered = field(default_factory=Answered)
-    thinking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    """Who computes longer than the event loop should wait: one at a time, since threads only take turns, and each that waits
-    for its turn makes the loop wait longer for its own."""
+    recording: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    """Who computes a first answer: one at a time, since threads only take turns, and each more makes the event loop wait."""
+    helping: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    """Who looks for what would help, which is ten times as quick and so does not queue behind first answers."""
     guard: Guard = field(default_factory=open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge: Callable[[Principal, int], None] = lambda _principal, _number: None
