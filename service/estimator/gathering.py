@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from service.estimator.dtypes import DType
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import Precision
 from service.estimator.states import PARAMETER_STAGE, Shards
@@ -23,28 +24,35 @@ NO_BUCKETS = Buckets()
 
 
 def gathering(
-    precision: Precision, layout: Layout, *, offloads: bool = False, adapts: bool = False, reentrant: bool = False
+    precision: Precision, layout: Layout, *, offloads: bool = False, adapters: DType | None = None, reentrant: bool = False
 ) -> Gathering | None:
     """Return how parameters are gathered; None where every rank has them all.
 
     FSDP2 gathers on a single rank too, and so does who ``offloads`` parameters. Under autocast it gathers parameters as they
     are: products cast them. DeepSpeed's stage 3 fetches module by module: the embedding gives way to the first block
-    (deepspeed 0.19 ``partitioned_param_coordinator.py``). FSDP1 wraps what ``adapts`` apart from what is frozen, and gathers
-    nothing ahead for blocks whose checkpoints are ``reentrant``.
+    (deepspeed 0.19 ``partitioned_param_coordinator.py``). FSDP1 wraps ``adapters`` of that dtype apart from what is frozen, and
+    gathers nothing ahead for blocks whose checkpoints are ``reentrant``. FSDP2 has them in the unit of their block, in their
+    own dtype where it casts nothing: all are gathered as bytes (torch 2.13 ``_fsdp_collectives.py``,
+    ``_get_all_gather_input_metadatas``).
     """
     if Shards.of(layout).weights == 1 and layout.sharding is not Sharding.FSDP2 and not offloads:
         return None
     reduce_dtype = precision.reduce_dtype or precision.grad_dtype
-    casts = not precision.autocast or layout.sharding is not Sharding.FSDP2
+    split = layout.sharding is Sharding.FSDP2
+    gathered = precision.param_dtype if precision.autocast and split else precision.compute_dtype
+    apart = adapters if adapters is not None and split and gathered is precision.param_dtype else gathered
+    if apart is not gathered and reduce_dtype is gathered:
+        reduce_dtype = apart
     return Gathering(
-        gather_bytes=(precision.compute_dtype if casts else precision.param_dtype).bytes_per_element,
+        gather_bytes=gathered.bytes_per_element,
+        adapter_bytes=apart.bytes_per_element,
         reduce_bytes=reduce_dtype.bytes_per_element,
         reshard=layout.reshard_after_forward,
         alone=layout.shards == 1,
         separate=layout.shard_embeddings_separately or layout.sharding is Sharding.DEEPSPEED,
         fetched=layout.sharding is Sharding.DEEPSPEED,
         flat=layout.sharding is Sharding.FSDP1,
-        adapters_apart=layout.sharding is Sharding.FSDP1 and adapts,
+        adapters_apart=layout.sharding is Sharding.FSDP1 and adapters is not None,
         ahead=not reentrant,
     )
 

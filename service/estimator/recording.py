@@ -32,7 +32,7 @@ from service.estimator.tape.norms import (
 from service.estimator.tape.products import linear
 from service.estimator.tape.shared import Common
 from service.estimator.tape.sizes import Size
-from service.estimator.tape.units import Units
+from service.estimator.tape.units import Gathering, Units
 from service.estimator.workload import Attention, Cache, Lora
 
 _SCALED_NORMS = {
@@ -218,10 +218,9 @@ class Recording:
             weight_dtype=self.dtype,
         )
 
-    def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear]) -> tuple[int, int]:
-        """Return the elements of a block with its adapters, packed ones in the room they take, and those that are trained."""
-        ranks = self.units.how.uneven if self.units is not None else 1
-        weights = tuple(weights)
+    def elements_of(self, weights: Iterable[Weight], linears: Iterable[Linear], how: Gathering) -> tuple[int, int]:
+        """Return the elements of a block with its adapters, each in the room that it takes, and those that are trained."""
+        ranks, weights = how.uneven, tuple(weights)
         base = elements_over(weights, ranks)
         linears = tuple(linears)
         if self.scheme is not None:
@@ -231,7 +230,7 @@ class Recording:
             factors += [factor for layer in linears if self.adapts(layer) for factor in factors_of(layer, self.lora)]
         adapters = elements_over(factors, ranks)
         trained = elements_over([weight for weight in weights if self.trains(weight)], ranks) if self.frozen else base
-        return base + adapters, trained if self.trains_all else adapters
+        return base + how.widened(adapters), trained if self.trains_all else adapters
 
     def adapts(self, layer: Linear) -> bool:
         """Tell whether a layer carries an adapter."""

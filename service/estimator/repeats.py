@@ -95,5 +95,5 @@ def _runner(run: Recording, block: BlockModule, scope: str, *, checkpointed: boo
     runner, units = run_checkpointed if checkpointed else run_block, run.units
     if units is None:
         return runner
-    elements, trained = run.elements_of(block.weights(), block.linears())
+    elements, trained = run.elements_of(block.weights(), block.linears(), units.how)
     return lambda x: units.run(runner, x, elements=elements, trained=trained)

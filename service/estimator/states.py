@@ -189,10 +189,11 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
     stepped, stored = (local_elements(trained, layout, count) for count in (shards.optimizer, shards.gradients))
     main = precision.main_grad_bytes_per_param if full else 0
     main_bytes = main * (stored if precision.main_grad_persistent else stepped)
+    by_rows = layout.sharding is Sharding.FSDP2
     frozen_bytes = (
-        ceil_div(trained.frozen * precision.param_dtype.bytes_per_element, shards.weights)
+        _frozen_elements(model, trained, shards.weights, by_rows=by_rows) * precision.param_dtype.bytes_per_element
         if full
-        else base_bytes(model, workload, shards.weights)
+        else base_bytes(model, workload, shards.weights, by_rows=by_rows)
     )
     trained_bytes = width * (stored if shards.weights == shards.gradients else trained.trained)
     gradients = stored * trained.grad_dtype.bytes_per_element * (not workload.optimizer_in_backward)
@@ -211,6 +212,13 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
         step_temporaries=0 if workload.optimizer_in_backward else temporaries,
         managed_states=managed,
     )
+
+
+def _frozen_elements(model: Architecture, trained: TrainedParameters, shards: int, *, by_rows: bool) -> int:
+    """Return how many elements that full training leaves as they are the rank with the most holds."""
+    if by_rows and shards > 1 and trained.frozen:
+        return row_elements(model.counts.tensors, shards) - row_elements(trained.weights, shards)
+    return ceil_div(trained.frozen, shards)
 
 
 def _partition_gradients(trained: TrainedParameters, layout: Layout, stepped: int) -> int:

@@ -19,7 +19,7 @@ from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_length
 from service.estimator.tape.fused_losses import liger_chunk_tokens
 from service.estimator.tape.units import Filling, Gathering
-from service.estimator.workload import Attention, Loss, Method, OffloadTarget, TrainWorkload
+from service.estimator.workload import Attention, Lora, Loss, Method, OffloadTarget, TrainWorkload
 
 _SHAPE = frozenset({"micro_batch_size", "sequence_length"})
 fixed_words = attrgetter(*(item.name for item in fields(TrainWorkload) if item.name not in _SHAPE))
@@ -59,7 +59,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         param_dtype=base.dtype if precision.autocast or base.upcast else precision.compute_dtype,
         autocast=precision.compute_dtype if precision.autocast else None,
         trains_all=workload.method is Method.FULL,
-        lora=workload.lora,
+        lora=_computed(workload.lora, precision),
         checkpointing=workload.activation_checkpointing,
         attention=workload.attention,
         keeps_logits=workload.keeps_logits,
@@ -72,7 +72,7 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
                 precision,
                 layout,
                 offloads=workload.offload.parameters is not OffloadTarget.NONE,
-                adapts=workload.lora is not None,
+                adapters=workload.lora.dtype if workload.lora is not None else None,
                 reentrant=workload.reentrant_checkpointing,
             ),
         ),
@@ -94,6 +94,13 @@ def training_pass(model: Architecture, workload: TrainWorkload, layout: Layout) 
         offloads_inputs=workload.offload.activations is not OffloadTarget.NONE,
         reentrant=workload.reentrant_checkpointing,
     )
+
+
+def _computed(lora: Lora | None, precision: Precision) -> Lora | None:
+    """Return adapters in the dtype that they compute in: what casts parameters as it gathers them casts adapters too."""
+    if lora is None or precision.autocast or precision.compute_dtype is precision.param_dtype:
+        return lora
+    return replace(lora, dtype=precision.compute_dtype)
 
 
 def _filled(model: Architecture, workload: TrainWorkload, layout: Layout, gathers: Gathering | None) -> Gathering | None:

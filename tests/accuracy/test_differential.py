@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from service.estimator.device import Device
+from service.estimator.dtypes import DType
 from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
+from service.estimator.layout import Layout, Sharding
+from service.estimator.precision import POLICIES, Precision
 from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, task_of
 from tests.tiny_models import tiny_config
@@ -22,10 +23,19 @@ LIMIT = 1e-3
 HOST = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 LONE = Layout()
 SPLIT = Layout(tensor_parallel=2)
+SHARDED = Layout(data_parallel=3, sharding=Sharding.FSDP2, zero_stage=3)
 TRAIN = TrainWorkload(sequence_length=40, micro_batch_size=2, precision=POLICIES["bf16"])
 AUTOCAST = replace(TRAIN, precision=POLICIES["amp_bf16"])
 LOOPED = replace(TRAIN, optimizer="adamw_loop")
 PADDED = replace(TRAIN, padding_mask=True)
+ADAPTED = replace(TRAIN, method=Method.LORA, lora=Lora(rank=4))
+CAST = Precision(
+    name="cast",
+    param_dtype=DType.FP32,
+    compute_dtype=DType.BF16,
+    grad_dtype=DType.FP32,
+    optimizer_dtype=DType.FP32,
+)
 SERVE = ServeWorkload(num_sequences=2, prompt_tokens=40, output_tokens=8)
 
 
@@ -47,6 +57,8 @@ class Drawn:
 
 GRADIENTS = {"backward": 0.0025}
 """The walk says 0.2 % less of a backward that is not the peak."""
+ADAPTERS_LOADED = {"load": 0.1}
+"""A rank shards adapters with what they stand on; the walk counts what is loaded before they are made."""
 UNTIED = {"tie_word_embeddings": False}
 ONE_KEY = {"num_key_value_heads": 1}
 CASES = (
@@ -60,6 +72,9 @@ CASES = (
     # What tensor-parallel ranks share is stepped before what each has in full, so that one list's temporaries go first.
     Drawn(family="mixtral", workload=TRAIN, changes=UNTIED, layout=SPLIT),
     Drawn(family="starcoder2", workload=replace(LOOPED, gradient_clipping=True), changes=UNTIED, layout=SPLIT),
+    # Adapters are gathered in the dtype that they are kept in, or computed in where sharding casts; frozen experts go by rows.
+    Drawn(family="llama", workload=ADAPTED, layout=SHARDED, apart=ADAPTERS_LOADED),
+    Drawn(family="mixtral", workload=replace(ADAPTED, precision=CAST), layout=SHARDED, apart=ADAPTERS_LOADED),
     # Fields that are not those of the usual small model.
     Drawn(family="opt", workload=TRAIN, changes={"do_layer_norm_before": False}),
     Drawn(family="qwen3_moe", workload=TRAIN, changes={"num_experts": 8, "mlp_only_layers": [0]}),
@@ -89,6 +104,7 @@ def walked(drawn: Drawn) -> dict[str, int]:
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # PEFT still asks
+@pytest.mark.filterwarnings("ignore:The following .*_pattern keys:RuntimeWarning")  # PEFT's own, for stacks of experts
 @pytest.mark.parametrize("drawn", CASES, ids=str)
 def test_the_walk_is_what_the_code_does(drawn: Drawn) -> None:
     """Every instant of a step is the same within a thousandth, but for those that are named."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.library_versions import stacks_experts
+from service.estimator.optimizers.tensors import row_elements
 from service.estimator.quantization.scheme import Packing, Scheme, Scope
 from service.estimator.quantization.weights import NF4, NF4_SINGLE, weight_bytes
 from service.estimator.units import ceil_div
@@ -34,10 +35,14 @@ def base_of(model: Architecture, workload: TrainWorkload) -> BaseWeights:
     return BaseWeights(scheme=scheme, dtype=DType.FP32 if upcast else workload.precision.param_dtype, upcast=upcast)
 
 
-def base_bytes(model: Architecture, workload: TrainWorkload, shards: int) -> int:
-    """Return the bytes of the frozen weights on one rank; scales are attributes of a parameter, which no sharding splits."""
+def base_bytes(model: Architecture, workload: TrainWorkload, shards: int, *, by_rows: bool = False) -> int:
+    """Return the bytes of the frozen weights on one rank; scales are attributes of a parameter, which no sharding splits.
+
+    ``by_rows``: whether each tensor is split by its first dimension, and the first rank has the most.
+    """
     base = base_of(model, workload)
     if base.scheme is None:
-        return ceil_div(model.weight_bytes(base.dtype), shards)
+        width = base.dtype.bytes_per_element
+        return row_elements(model.counts.tensors, shards) * width if by_rows else ceil_div(model.counts.total * width, shards)
     found = weight_bytes(model, base.scheme, base.dtype)
     return ceil_div(found.quantised + found.kept, shards) + found.scales

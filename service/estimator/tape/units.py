@@ -12,6 +12,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
+from service.estimator.units import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +29,13 @@ NO_FILLING = Filling()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
-    """Bytes per element of a gathered parameter and of a reduced gradient, and whether blocks are dropped after forward."""
+    """Bytes per element of a gathered parameter and of a reduced gradient, and whether blocks are dropped after forward.
+
+    ``adapter_bytes`` are those of an adapter's gathered parameter.
+    """
 
     gather_bytes: int
+    adapter_bytes: int
     reduce_bytes: int
     reshard: bool
     alone: bool = False
@@ -48,6 +53,10 @@ class Gathering:
     uneven: int = 1
     """Ranks over which rows of tensors are shared out, where some share is filled up to be as large as the first; else 1."""
     filling: Filling = NO_FILLING
+
+    def widened(self, adapters: int) -> int:
+        """Return as how many elements of a gathered parameter so many of adapters count, which may be wider."""
+        return ceil_div(adapters * self.adapter_bytes, self.gather_bytes)
 
 
 class Units:

@@ -16,7 +16,7 @@ ROOT, BLOCK, DEPTH = 10, 100, 3
 def _forward(*, lagging: bool = False, reshard: bool = True, ahead: bool = True) -> tuple[Tape, FlatUnits]:
     """Return a tape and its units after all blocks have run, and before backward begins."""
     tape = a_tape()
-    how = Gathering(gather_bytes=2, reduce_bytes=2, reshard=reshard, flat=True, ahead=ahead)
+    how = Gathering(gather_bytes=2, adapter_bytes=2, reduce_bytes=2, reshard=reshard, flat=True, ahead=ahead)
     units = FlatUnits(tape, how, lagging=lagging)
     units.open_root(ROOT, BLOCK)
 
