@@ -35,6 +35,7 @@ _SEQ2SEQ, _MASKED, _IMAGES_AND_TEXT = AutoModelForSeq2SeqLM, AutoModelForMaskedL
 _CLASSES: Mapping[str, type] = {
     "bart": _SEQ2SEQ,
     "bert": _MASKED,
+    "camembert": _MASKED,
     "clip": AutoModel,
     "distilbert": _MASKED,
     "gemma3": _IMAGES_AND_TEXT,
@@ -48,6 +49,7 @@ _CLASSES: Mapping[str, type] = {
     "t5": _SEQ2SEQ,
     "vit": AutoModelForImageClassification,
     "whisper": AutoModelForSpeechSeq2Seq,
+    "xlm-roberta": _MASKED,
 }
 """What makes a model with its head; AutoModelForCausalLM where nothing is said."""
 _NOT_READ = frozenset({"architectures", "torch_dtype", "dtype", "auto_map"})
@@ -94,14 +96,12 @@ def _name_tokens(hf_config: PreTrainedConfig) -> None:
 
 
 def add_adapters(model: PreTrainedModel, lora: Lora) -> nn.Module:
-    """Return the model frozen, with LoRA adapters as PEFT makes them: fp32, on every linear layer but the head by default."""
-    if lora.variant != "lora" or lora.dtype is not DType.FP32:
-        message = f"a probe makes plain fp32 LoRA adapters, not variant {lora.variant!r} in {lora.dtype.value}"
-        raise Refusal(FailureKind.UNSUPPORTED, message)
+    """Return the model frozen, with plain fp32 adapters as PEFT makes them: on every linear layer but the head by default."""
     targets = "all-linear" if lora.targets is None else list(lora.targets)
     # PEFT asks for the flag where a layer stores its weight transposed, as GPT-2 does, and warns when it must flip it.
     transposed = any(type(module).__name__ == "Conv1D" for module in model.modules())
-    config = LoraConfig(r=lora.rank, target_modules=targets, task_type="CAUSAL_LM", fan_in_fan_out=transposed)
+    # No task_type: it only says how prompts are generated from, which encoders and vision models have no code for.
+    config = LoraConfig(r=lora.rank, target_modules=targets, fan_in_fan_out=transposed)
     return get_peft_model(model, config).train()
 
 

@@ -11,6 +11,7 @@ from service.estimator.families.registry import architecture_from_config
 from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
+from service.jobs.runnable import workload_obstacles
 from worker.probes.answer import answer_of
 from worker.probes.backend import Backend, Session, Subject, backend_for
 from worker.probes.extrapolate import instants_of
@@ -21,10 +22,8 @@ from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
 from worker.probes.refusal import Refusal
 from worker.probes.report import Ran, exhausted, report
-from worker.probes.serving import check_serving
 from worker.probes.stack import keep
 from worker.probes.teller import Say, Teller
-from worker.probes.training import check_training
 
 _BOUNDLESS = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 """The analytic answer is asked for bytes, not for a verdict."""
@@ -49,12 +48,9 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
 
 
 def _check(question: Question) -> None:
-    workload = question.workload
-    check_layout(question.layout, workload)
-    if isinstance(workload, ServeWorkload):
-        check_serving(workload)
-    else:
-        check_training(workload)
+    check_layout(question.layout, question.workload)
+    for _field, message in workload_obstacles(question.workload, question.layout):
+        raise Refusal(FailureKind.UNSUPPORTED, message)
 
 
 class _Analytic:

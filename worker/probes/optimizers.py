@@ -7,11 +7,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from service.estimator.dtypes import DType
 from service.estimator.precision import Precision
-from service.jobs.contract import FailureKind
-from worker.probes.build import TORCH_DTYPES
-from worker.probes.refusal import Refusal
 
 LEARNING_RATE = 1e-5
 MOMENTUM = 0.9
@@ -32,7 +28,7 @@ class Stepper:
     keep: tuple[object, ...] = field(default=(), repr=False)
 
 
-_OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]] = {
     "adamw": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=True),
     "adamw_fused": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, fused=True),
     "adamw_loop": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=False),
@@ -41,18 +37,16 @@ _OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]
 }
 
 
-def make_stepper(
-    parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool, casts_when_gathered: bool = False
-) -> Stepper:
-    """Return the update of ``parameters``; fp32 ones (adapters under any policy) are their own masters.
-
-    ``casts_when_gathered``: sharded parameters may be computed with in another dtype than they are kept in.
-    """
-    if optimizer not in _OPTIMIZERS:
-        message = f"a probe cannot run optimizer {optimizer!r}; it runs {', '.join(_OPTIMIZERS)}"
-        raise Refusal(FailureKind.UNSUPPORTED, message)
-    _check(precision, casts_when_gathered=casts_when_gathered)
-    return _stepper(parameters, precision, optimizer=optimizer, clip=clip)
+def make_stepper(parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool) -> Stepper:
+    """Return the update of ``parameters``, one of those that a probe runs; fp32 ones (adapters) are their own masters."""
+    full_precision = all(parameter.dtype is torch.float32 for parameter in parameters)
+    if precision.master_dtype is None or full_precision:
+        return _plain(parameters, optimizer=optimizer, clip=clip)
+    if precision.main_grad_dtype is None:
+        return _masters_read_param_grads(parameters, optimizer=optimizer, clip=clip)
+    if precision.main_grad_persistent:
+        return _masters_with_main_grads(parameters, precision, optimizer=optimizer, clip=clip)
+    return _masters_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
 
 
 def _alike(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
@@ -65,36 +59,8 @@ def _alike(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
     return [group for group in (split, whole) if group]
 
 
-def _stepper(parameters: Sequence[nn.Parameter], precision: Precision, *, optimizer: str, clip: bool) -> Stepper:
-    full_precision = all(parameter.dtype is torch.float32 for parameter in parameters)
-    if precision.master_dtype is None or full_precision:
-        return _plain(parameters, optimizer=optimizer, clip=clip)
-    if precision.main_grad_dtype is None:
-        return _masters_read_param_grads(parameters, optimizer=optimizer, clip=clip)
-    if precision.main_grad_persistent:
-        return _masters_with_main_grads(parameters, precision, optimizer=optimizer, clip=clip)
-    return _masters_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
-
-
-def _check(precision: Precision, *, casts_when_gathered: bool) -> None:
-    fp32 = {precision.master_dtype, precision.main_grad_dtype, DType.FP32} - {None} == {DType.FP32}
-    if precision.master_dtype is None:
-        consistent = precision.grad_dtype is precision.param_dtype is precision.optimizer_dtype
-        consistent = consistent and precision.main_grad_dtype is None
-    else:
-        moved = precision.grad_dtype is precision.main_grad_dtype and precision.main_grad_persistent
-        consistent = (
-            fp32 and precision.optimizer_dtype is DType.FP32 and (moved or precision.grad_dtype is precision.param_dtype)
-        )
-    cast = precision.compute_dtype is not precision.param_dtype and not precision.autocast and not casts_when_gathered
-    if consistent and not cast and precision.param_dtype in TORCH_DTYPES:
-        return
-    message = f"precision {precision.name!r} needs a sharded or custom loop; a probe runs one plain loop on one rank"
-    raise Refusal(FailureKind.UNSUPPORTED, message)
-
-
 def _plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    updates = [_OPTIMIZERS[optimizer](alike) for alike in _alike(parameters)]
+    updates = [OPTIMIZERS[optimizer](alike) for alike in _alike(parameters)]
 
     def step() -> None:
         if clip:
@@ -136,7 +102,7 @@ def _publish(parameters: Sequence[nn.Parameter], masters: list[torch.Tensor]) ->
 def _masters_with_fresh_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
     """Make fp32 gradients just before the step and free them with the others."""
     masters = _masters(parameters)
-    update = _OPTIMIZERS[optimizer](masters)
+    update = OPTIMIZERS[optimizer](masters)
 
     def step() -> None:
         for master, parameter in zip(masters, parameters, strict=True):
@@ -164,7 +130,7 @@ def _masters_with_main_grads(
     masters = _masters(parameters)
     for master in masters:
         master.grad = torch.zeros_like(master)
-    update = _OPTIMIZERS[optimizer](masters)
+    update = OPTIMIZERS[optimizer](masters)
     frees_at_once = precision.grad_dtype is not precision.param_dtype
     for parameter, master in zip(parameters, masters, strict=True):
         parameter.register_post_accumulate_grad_hook(_adder(master, frees=frees_at_once))  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -194,25 +160,25 @@ def _adder(master: torch.Tensor, *, frees: bool) -> Callable[[torch.Tensor], Non
 
 
 def _masters_read_param_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
-    """Update fp32 masters straight from 16-bit gradients: no fp32 gradient ever exists."""
+    """Update fp32 masters straight from 16-bit gradients: no fp32 gradient ever exists.
+
+    What gets no gradient (an image tower beside text alone) has a master and no moments, as in any optimizer of torch.
+    """
     masters = _masters(parameters)
-    states = tuple([torch.zeros_like(master) for master in masters] for _ in range(_NUM_STATES.get(optimizer, 0)))
-    kernel = _MIXED.get(optimizer)
-    if kernel is None:
-        message = (
-            f"{optimizer!r} reads 16-bit gradients into fp32 masters only in CUDA's own kernels; "
-            f"a probe runs {', '.join(_MIXED)} with this precision, or {optimizer!r} with fp32 main gradients"
-        )
-        raise Refusal(FailureKind.UNSUPPORTED, message)
+    moments: list[list[torch.Tensor]] = []
+    kernel = MIXED_KERNELS[optimizer]
 
     @torch.no_grad()
     def step() -> None:
         if clip:
             _clip(parameters)
-        kernel(masters, _param_grads(parameters), states)
+        moved = [master for master, one in zip(masters, parameters, strict=True) if one.grad is not None]
+        if not moments:
+            moments.extend([torch.zeros_like(master) for master in moved] for _ in range(_NUM_STATES.get(optimizer, 0)))
+        kernel(moved, _param_grads(parameters), tuple(moments))
         _publish(parameters, masters)
 
-    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=(masters, states))
+    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=(masters, moments))
 
 
 Tensors = list[torch.Tensor]
@@ -252,7 +218,7 @@ def _mixed_sgd(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) ->
 
 
 _NUM_STATES = {"adamw": 2, "adamw_loop": 2, "sgd_momentum": 1}
-_MIXED: dict[str, Callable[[Tensors, Tensors, tuple[Tensors, ...]], None]] = {
+MIXED_KERNELS: dict[str, Callable[[Tensors, Tensors, tuple[Tensors, ...]], None]] = {
     "adamw": _mixed_adamw,
     "adamw_loop": _mixed_adamw_loop,
     "sgd": _mixed_sgd,

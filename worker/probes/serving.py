@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import torch
 from transformers import DynamicCache, PreTrainedModel, StaticCache
 
-from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
-from service.jobs.contract import FailureKind
+from service.estimator.workload import Cache, ServeWorkload
 from worker.probes.assemble import assemble
 from worker.probes.cuda_choices import Choices, cuda_choices
 from worker.probes.kernels import Kernel
 from worker.probes.marks import Marks, mark_layers
 from worker.probes.recorder import mark
-from worker.probes.refusal import Refusal
 
 Tell = Callable[[str], None]
 
@@ -40,7 +38,6 @@ def make_server(
     device: str = "cpu",
 ) -> Server:
     """Build the model that is served; ``choices`` holds every pass to a kernel."""
-    check_serving(workload)
     model = assemble(config, workload, layers=layers, kernel=kernel, device=device).causal
     model.train(mode=False)
     marks = mark_layers(model, len(layers))
@@ -88,21 +85,3 @@ def _tokens(server: Server, num_sequences: int, num_tokens: int) -> torch.Tensor
     vocab_size = server.model.config.get_text_config().vocab_size
     drawn = torch.randint(0, vocab_size, (num_sequences, num_tokens), generator=torch.Generator().manual_seed(0))
     return drawn.to(server.model.device)
-
-
-def check_serving(workload: ServeWorkload) -> None:
-    """Raise Refusal for words that a probe does not run."""
-    refused = {
-        "engine": workload.engine is not Engine.TRANSFORMERS and workload.engine.value,
-        "quantization": workload.quantization is not Quantization.NONE and workload.quantization.value,
-        "num_beams": workload.num_beams > 1 and str(workload.num_beams),
-        "cache": workload.cache is Cache.PAGED and workload.cache.value,
-        "kv_cache_dtype": workload.kv_cache_dtype is not workload.weight_dtype and workload.kv_cache_dtype.value,
-    }
-    for name, value in refused.items():
-        if value:
-            message = (
-                f"a probe serves with engine transformers, unquantised, without beams, from a dynamic or static cache in "
-                f"the weights' dtype; {name} is {value}"
-            )
-            raise Refusal(FailureKind.UNSUPPORTED, message)

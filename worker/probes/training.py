@@ -9,9 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from service.estimator.layout import Sharding
-from service.estimator.workload import Checkpointing, Loss, TrainWorkload
-from service.jobs.contract import FailureKind
+from service.estimator.workload import Checkpointing, TrainWorkload
 from worker.probes.assemble import assemble
 from worker.probes.build import TORCH_DTYPES
 from worker.probes.cuda_choices import Choices, cuda_choices
@@ -20,9 +18,7 @@ from worker.probes.kernels import Kernel
 from worker.probes.marks import LossMarks, Marks, mark_head, mark_layers
 from worker.probes.optimizers import Stepper, make_stepper
 from worker.probes.plan import NUM_MICRO_BATCHES
-from worker.probes.ranks.group import current_layout
 from worker.probes.recorder import mark
-from worker.probes.refusal import Refusal
 
 STEP_MARK = "step/"
 """Prefix of the mark that begins a step; what is before the first is the making of model and states."""
@@ -53,7 +49,6 @@ def make_trainee(
     device: str = "cpu",
 ) -> Trainee:
     """Build the model, its adapters and its optimizer; ``choices`` holds every forward pass to a kernel."""
-    check_training(workload)
     assembled = assemble(config, workload, layers=layers, kernel=kernel, device=device)
     causal, subject = assembled.causal, assembled.subject
     if workload.activation_checkpointing is Checkpointing.FULL:
@@ -72,7 +67,6 @@ def make_trainee(
         precision=workload.precision,
         optimizer=workload.optimizer,
         clip=workload.gradient_clipping,
-        casts_when_gathered=current_layout().sharding is Sharding.FSDP2,
     )
     return Trainee(
         subject=subject, causal=causal, stepper=stepper, workload=workload, kernel=kernel, marks=marks, choices=choices
@@ -124,13 +118,3 @@ def _autocast(trainee: Trainee) -> AbstractContextManager[object]:
     if not precision.autocast:
         return nullcontext()
     return torch.autocast(trainee.causal.device.type, dtype=TORCH_DTYPES[precision.compute_dtype])
-
-
-def check_training(workload: TrainWorkload) -> None:
-    """Raise Refusal for words that a probe does not run."""
-    if workload.loss is not Loss.FULL_LOGITS:
-        message = f"a probe runs transformers' own loss, not {workload.loss.value!r}; ask with loss full_logits"
-        raise Refusal(FailureKind.UNSUPPORTED, message)
-    if workload.activation_checkpointing is Checkpointing.SELECTIVE:
-        message = "transformers checkpoints whole layers: activation_checkpointing none and full can be run, selective cannot"
-        raise Refusal(FailureKind.UNSUPPORTED, message)

@@ -11,12 +11,13 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config, known_model_types
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
 from tests.tiny_models import TINY, tiny_config
 from worker.probes.measure import measure
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # PEFT still asks for it
     pytest.mark.filterwarnings("ignore:.*TF32 acceleration on top of oneDNN:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning"),
 ]
@@ -98,6 +99,31 @@ def test_real_tensors_are_what_was_traced(family: str) -> None:
     found = measured(family, workload, ProbeDevice.CPU)
 
     assert found == pytest.approx(measured(family, workload, ProbeDevice.TRACE), rel=1e-3, abs=1024)
+
+
+@pytest.mark.parametrize("family", ["bert", "clip", "t5"])
+def test_adapters_on_models_that_write_nothing(family: str) -> None:
+    """PEFT's class for generating models takes no encoder: adapters are made without it."""
+    workload = replace(training(family), method=Method.LORA, lora=Lora(rank=4))
+
+    assert measured(family, workload, ProbeDevice.TRACE) == pytest.approx(analytic(family, workload), rel=1e-3, abs=1024)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp_bf16"])
+def test_experts_of_32_bit_are_traced(precision: str) -> None:
+    """A fake grouped product takes bfloat16 alone in torch, and its kernels 32 bit as well."""
+    workload = replace(training("mixtral"), precision=POLICIES[precision])
+
+    found, said = measured("mixtral", workload, ProbeDevice.TRACE), analytic("mixtral", workload)
+
+    assert max(found.values()) == pytest.approx(max(said.values()), rel=1e-3)
+
+
+def test_a_tower_without_images_gets_masters_and_no_moments() -> None:
+    """Text alone gives the image tower no gradients, and the step goes over what has some."""
+    mixed = replace(training("gemma3"), precision=POLICIES["bf16_mixed"])
+
+    assert measured("gemma3", mixed, ProbeDevice.TRACE)["optimizer_step"] > 0
 
 
 @pytest.mark.parametrize("family", sorted(IMAGES))

@@ -9,6 +9,8 @@ import torch
 
 _aten = torch.ops.aten
 _FP32_BYTES = 4
+_GROUPED_ALIGNMENT = 16
+"""Bytes to which rows of a grouped product's output are padded."""
 Scratch = Callable[..., Sequence[int]]
 """What a kernel takes beside its outputs, from its arguments: bytes, one number for each buffer."""
 
@@ -37,8 +39,35 @@ def _efficient_backward(_gradient: torch.Tensor, query: torch.Tensor, *_: object
     return [prod(query.shape[:3]) * _FP32_BYTES]
 
 
-OUTPUTS: Mapping[object, Callable[..., object]] = MappingProxyType({_aten.native_layer_norm.default: _layer_norm})
-"""Operators whose outputs have another dtype on CUDA."""
+def _grouped_mm(
+    _func: Callable[..., Any],
+    rows: torch.Tensor,
+    weights: torch.Tensor,
+    offsets: torch.Tensor | None = None,
+    _bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Return the output of experts' products: torch's kernels take 16 and 32 bit, its stand-in for fakes bfloat16 alone.
+
+    Rows are padded to 16 bytes (``create_grouped_gemm_output_tensor``, torch 2.13 ATen/native/GroupedMMUtils.h).
+    """
+    dtype = out_dtype or rows.dtype
+    sizes = [rows.shape[-2], weights.shape[-1]]
+    if rows.dim() == weights.dim():
+        sizes.insert(0, rows.shape[0] if offsets is None else offsets.shape[0])
+    aligned = _GROUPED_ALIGNMENT // dtype.itemsize
+    padded = -(-sizes[-1] // aligned) * aligned
+    strides = [sizes[-2] * padded, padded, 1][-len(sizes) :]
+    return torch.empty_strided(sizes, strides, dtype=dtype, device=rows.device)
+
+
+OUTPUTS: Mapping[object, Callable[..., object]] = MappingProxyType(
+    {
+        _aten.native_layer_norm.default: _layer_norm,
+        _aten._grouped_mm.default: _grouped_mm,  # noqa: SLF001 - an operator's name
+    }
+)
+"""Operators whose outputs on CUDA are not those of their stand-ins."""
 SCRATCH: Mapping[object, Scratch] = MappingProxyType(
     {
         _aten._scaled_dot_product_flash_attention_backward.default: _flash_backward,  # noqa: SLF001 - an operator's name
