@@ -15,13 +15,21 @@ Predicted = tuple[int, Interval | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One quantity, measured and predicted; ``error`` is predicted / measured - 1, ``calibrated`` with what was learnt."""
+    """One quantity, measured and predicted, in which interval; ``error`` is predicted / measured - 1.
+
+    ``calibrated`` is the answer with what was learnt.
+    """
 
     quantity: Quantity
     measured: Reading
     predicted: int
     calibrated: int | None
-    in_interval: bool | None
+    interval: Interval | None
+
+    @property
+    def in_interval(self) -> bool | None:
+        """Whether the reading lies in the interval of the analytic answer, where it has one."""
+        return None if self.interval is None else self.interval.low <= self.measured.value <= self.interval.high
 
     @property
     def error(self) -> float:
@@ -38,6 +46,8 @@ class Compared:
             "calibrated": self.calibrated,
             "calibrated_error": None if self.calibrated is None else self.calibrated / self.measured.value - 1,
             "in_interval": self.in_interval,
+            "low": None if self.interval is None else self.interval.low,
+            "high": None if self.interval is None else self.interval.high,
         }
 
 
@@ -83,7 +93,7 @@ def _compared(quantity: Quantity, measured: Reading, plain: Estimate, learnt: Es
         measured=measured,
         predicted=value,
         calibrated=None if learnt is None or (again := read(learnt)) is None else again[0],
-        in_interval=None if interval is None else interval.low <= measured.value <= interval.high,
+        interval=interval,
     )
 
 

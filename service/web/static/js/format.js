@@ -15,6 +15,7 @@ const TIMES = [
 ];
 const counts = new Intl.NumberFormat("en-US");
 const dollars = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
+const ACRONYMS = { cuda: "CUDA", gpu: "GPU", gpus: "GPUs", kv: "KV", lora: "LoRA", zero: "ZeRO" };
 export const MISSING = "–";
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
@@ -73,7 +74,9 @@ export function percent(share, digits = 1) {
 
 /** A signed share of one: "+3.1 %". */
 export function signedPercent(share, digits = 1) {
-  return isNumber(share) ? `${share > 0 ? "+" : ""}${(share * 100).toFixed(digits)} %` : MISSING;
+  if (!isNumber(share)) return MISSING;
+  const text = Math.abs(share * 100).toFixed(digits);
+  return `${Number(text) === 0 ? "" : share > 0 ? "+" : "-"}${text} %`;
 }
 
 /** US dollars. */
@@ -89,8 +92,8 @@ export function whenElement(iso) {
   return h("time", { datetime: iso, title: at.toISOString() }, text);
 }
 
-/** A name of the API as words: "optimizer_states" is "Optimizer states". */
+/** A name of the API as words: "optimizer_states" is "Optimizer states", "num_sequences" is "Sequences". */
 export function words(name) {
-  const text = String(name).replaceAll("_", " ");
+  const text = String(name).replace(/^num_/, "").split("_").map((word) => ACRONYMS[word] ?? word).join(" ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -5,6 +5,7 @@ import { exportBar } from "../export.js";
 import { whenElement } from "../format.js";
 import { showProblem } from "../notice.js";
 import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { showTask, visibleState } from "../workloads.js";
 import { makeEditor } from "./editor.js";
 import { showList } from "./list.js";
 import { nodeWords, totals } from "./nodes.js";
@@ -73,33 +74,25 @@ async function showOne() {
     }
   }
 
-  function askPlan(state, picked) {
-    showTask(state.task);
-    if (state.model) planner.ask(wanted(state), picked);
-  }
-
-  function wanted(state) {
-    return Object.fromEntries(Object.entries(state).filter(([field]) => form.elements[field]?.closest("[hidden]") === null));
-  }
-
-  function showTask(task) {
-    for (const part of form.querySelectorAll("[data-task]")) part.hidden = part.dataset.task !== task;
+  function askPlan(picked) {
+    showTask(form);
+    const state = visibleState(form, formState(form));
+    if (state.model) planner.ask(state, picked);
+    return state;
   }
 
   byId("title").textContent = name;
   document.title = `${name} · Clusters · Headroom`;
   byId("all").hidden = true;
   makeEditor(byId("editor"), name);
-  form.addEventListener("change", () => showTask(form.elements.task.value));
+  form.addEventListener("change", () => showTask(form));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const state = wanted(formState(form));
-    writeQuery(state, { push: true });
-    askPlan(state, 0);
+    writeQuery(askPlan(0), { push: true });
   });
   const fromAddress = (state) => {
     fillForm(form, state);
-    askPlan(formState(form), Number(state.pick ?? 0));
+    askPlan(Number(state.pick ?? 0));
   };
   onNavigate(fromAddress);
   fill(byId("tools"), exports(page, pools, planner));

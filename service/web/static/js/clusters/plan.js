@@ -6,24 +6,15 @@ import { count, gib, seconds, usd, whenElement, words } from "../format.js";
 import { layoutWords, workloadWords } from "../layouts.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
 import { dataTable } from "../tables.js";
+import { workloadOf } from "../workloads.js";
 import { places, reserveForm } from "./reservations.js";
 
-const NUMBERS = new Set(["sequence_length", "global_batch_size", "num_sequences", "prompt_tokens", "output_tokens", "max_gpus"]);
-const CONSTRAINTS = new Set(["global_batch_size", "max_gpus"]);
-const OWN = new Set(["model", "objective", "more", "pick"]);
 const PLACED = { placed: ["is-good", "fits now"], not_today: ["is-warn", "not today"], never: ["is-bad", "never"] };
 
 /** Return the body that asks for a plan on a cluster, from the state of the form. Throws a SyntaxError for words that are no JSON. */
 export function planBody(cluster, state) {
-  const workload = { task: state.task };
-  const constraints = {};
-  for (const [name, value] of Object.entries(state)) {
-    if (OWN.has(name) || name === "task") continue;
-    (CONSTRAINTS.has(name) ? constraints : workload)[name] = NUMBERS.has(name) ? Number(value) : value;
-  }
-  Object.assign(workload, state.more ? JSON.parse(state.more) : {});
-  const body = { model: state.model, workload, cluster, objective: state.objective };
-  return Object.keys(constraints).length > 0 ? { ...body, constraints } : body;
+  const body = { model: state.model, workload: workloadOf(state), cluster, objective: state.objective };
+  return state.global_batch_size ? { ...body, constraints: { global_batch_size: Number(state.global_batch_size) } } : body;
 }
 
 /** Return which cells of which nodes a placement takes, by pool: `Map(pool → Map(node → Map(cell → replica)))`. */
