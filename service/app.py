@@ -40,6 +40,7 @@ from service.db.session import make_engine, make_sessions
 from service.estimator.estimate import PlanCache
 from service.jobs.bell import BackgroundBell, Bell, connect_to_ring, no_bell
 from service.settings import Settings
+from service.telemetry import spans
 from service.usecases import calibrations as stored_calibrations
 from service.usecases import keys as stored_keys
 from service.usecases import models as stored_models
@@ -146,5 +147,7 @@ def _lifespan(refresher: Refresher, bell: BackgroundBell | None, engine: Engine)
             if bell is not None:
                 bell.close()
             engine.dispose()
+            # A signal that ends this process leaves it no other moment to send what it has.
+            spans.stop()
 
     return lifespan

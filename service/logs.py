@@ -8,7 +8,12 @@ from typing import TextIO
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
-_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)")
+_SECRETS = (
+    (re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)"), r"\1:…"),
+    (re.compile(r"(hr_[0-9a-f]{12})_[A-Za-z0-9_-]{43}"), r"\1_…"),
+    (re.compile(r"((?i:bearer)\s+)[A-Za-z0-9._~+/=-]{20,}"), r"\1…"),
+)
+"""Passwords in URLs, keys of ours (but for what may be shown of them), and whatever else somebody bears."""
 _QUIET = ("alembic", "httpx", "httpcore", "rq", "sqlalchemy.engine", "urllib3")
 
 
@@ -49,15 +54,18 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
 
 def _renderers(log_format: str, stream: TextIO) -> list[Processor]:
     if log_format == "json":
-        return [structlog.processors.format_exc_info, _without_passwords(structlog.processors.JSONRenderer(ensure_ascii=False))]
+        return [structlog.processors.format_exc_info, _without_secrets(structlog.processors.JSONRenderer(ensure_ascii=False))]
     console = structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
-    return [_without_passwords(console)]
+    return [_without_secrets(console)]
 
 
-def _without_passwords(render: Processor) -> Processor:
-    """Replace the password of every URL in the finished line: in keys, messages and tracebacks alike."""
+def _without_secrets(render: Processor) -> Processor:
+    """Replace every secret in the finished line: in keys, messages and tracebacks alike."""
 
     def render_safely(wrapped: WrappedLogger, method: str, event: EventDict) -> str:
-        return _PASSWORD.sub(r"\1:…", str(render(wrapped, method, event)))
+        line = str(render(wrapped, method, event))
+        for secret, shown in _SECRETS:
+            line = secret.sub(shown, line)
+        return line
 
     return render_safely

@@ -13,6 +13,7 @@ from service.errors import StartupError
 from service.jobs.bell import refuse_pickle
 from service.jobs.contract import ProbeDevice
 from service.settings import Settings
+from service.telemetry.spans import is_wanted
 from service.usecases.access import Sessions
 from service.usecases.workers import WorkerInfo
 from worker.gpus import Post, Supervisor
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = Settings.from_env(os.environ)
         logs.configure(level=settings.log_level, log_format=settings.log_format)
         refuse_pickle()
+        is_wanted(os.environ)  # What cannot be is refused here, and not in each attempt.
         if options.gpus is not None:
             return supervise(options, _gpus(options.gpus))
         make_shift(settings, device_called(options.device), probe_command=options.probe_command).work(burst=options.burst)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 
 from service.errors import UnavailableError
 from service.jobs.states import Lease
@@ -50,7 +51,9 @@ class LeaseWatch:
 def keep_lease(beat: Callable[[], Lease], *, look: Callable[[], Lease], interval_s: float) -> Iterator[LeaseWatch]:
     """Keep a lease in the background for as long as the context lasts: ``beat`` renews it, ``look`` only reads."""
     watch = LeaseWatch()
-    thread = threading.Thread(target=watch.keep, args=(beat, look, interval_s), name="lease", daemon=True)
+    # A thread begins without the ids that are on every line of the log.
+    work = copy_context().run
+    thread = threading.Thread(target=work, args=(watch.keep, beat, look, interval_s), name="lease", daemon=True)
     thread.start()
     try:
         yield watch

@@ -2,13 +2,14 @@
 
 import ctypes
 import os
+import select
 import selectors
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO
@@ -55,8 +56,10 @@ Outcome = ProbeResult | ProbeFailure | Died | DeadlineExceeded | Stopped
 
 
 @contextmanager
-def start_probe(command: Sequence[str], request: ProbeRequest) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run ``command`` with the request on its stdin; on leaving, nothing of its process group is left.
+def start_probe(
+    command: Sequence[str], request: ProbeRequest, environ: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run ``command`` with the request on its stdin and in ``environ``; on leaving, nothing of its process group is left.
 
     Call it from the main thread and before any other thread exists: between fork and exec the child runs Python.
     """
@@ -69,6 +72,7 @@ def start_probe(command: Sequence[str], request: ProbeRequest) -> Iterator["subp
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=environ,
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509  # safe while the caller has one thread
         )
@@ -87,15 +91,20 @@ def follow(
     deadline_s: float,
     on_line: Callable[[ProbeNews], None],
     should_stop: Callable[[], bool],
+    on_stderr: Callable[[bytes], None] = lambda _chunk: None,
 ) -> Outcome:
-    """Read the probe's lines until it answers, dies, is no longer wanted, or ``deadline_s`` seconds have passed."""
-    reader = _Reader(process)
+    """Read the probe's lines until it answers, dies, is no longer wanted, or ``deadline_s`` seconds have passed.
+
+    ``on_stderr`` gets what it writes there, in chunks; what it wrote before its answer comes before the answer.
+    """
+    reader = _Reader(process, on_stderr)
     end = time.monotonic() + deadline_s
     with reader.open() as readable:
         while readable():
             for line in reader.take_lines():
                 answer = _take(line, on_line)
                 if answer is not None:
+                    reader.drain_stderr()
                     return answer
             if should_stop():
                 return Stopped()
@@ -170,6 +179,7 @@ class _Reader:
     """Whole lines of a process's stdout, and the end of its stderr."""
 
     process: "subprocess.Popen[bytes]"
+    on_stderr: Callable[[bytes], None]
     _rest: bytes = b""
     _lines: list[bytes] = field(default_factory=list)
     _stderr: bytes = b""
@@ -203,6 +213,12 @@ class _Reader:
         """Return the last of what the probe wrote to stderr."""
         return self._stderr.decode(errors="replace")
 
+    def drain_stderr(self) -> None:
+        """Take what has been written to stderr already."""
+        pipe = self.process.stderr
+        if pipe is not None and select.select([pipe], [], [], 0)[0]:
+            _drain(pipe, self._feed_stderr)
+
     def _feed(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         self._lines += [line for line in lines if line.strip()]
@@ -212,6 +228,7 @@ class _Reader:
 
     def _feed_stderr(self, chunk: bytes) -> None:
         self._stderr = (self._stderr + chunk)[-STDERR_TAIL_BYTES:]
+        self.on_stderr(chunk)
 
 
 def _drain(pipe: IO[bytes], sink: Callable[[bytes], None]) -> bool:

@@ -1,19 +1,25 @@
 """One attempt, in the process that was forked for it: claim, run the probe, write what came of it, once."""
 
+import os
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 
 from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult
 from service.jobs.states import Lease
 from service.logs import logger
 from service.settings import Settings
+from service.telemetry.origin import TRACEPARENT_VARIABLE, begin, to_environ
+from service.telemetry.spans import Kind, span, traced, traceparent
 from service.usecases import attempts, outcomes
 from service.usecases.access import Sessions
 from service.usecases.attempts import Attempt, Unwritten
 from worker.lease import keep_lease
 from worker.patience import insist
 from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, kill_group, start_probe
+from worker.relay import Relay
 from worker.reporter import Reporter
 
 _log = logger(__name__)
@@ -33,52 +39,76 @@ class Workplace:
 
 def answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:
     """Make the attempt that a ring asks for, unless it is stale."""
+    with traced("headroom-worker", at_end=True):
+        _answer(workplace, sessions, payload)
+
+
+def _answer(workplace: Workplace, sessions: Sessions, payload: JobPayload) -> None:
     settings = workplace.settings
+    began_ns = time.time_ns()
     attempt = attempts.claim(
         sessions, payload, worker=workplace.name, lease_s=settings.lease_s, deadline_s=settings.job_deadline_s
     )
     if attempt is None:
         _log.info("attempt.stale", job_id=str(payload.job_id), attempt=payload.attempt)
         return
-    log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number)
-    log.info("attempt.began")
-    run(workplace, sessions, attempt)
-    log.info("attempt.ended")
+    ids: dict[str, str | int] = {"job_id": str(attempt.job_id), "attempt": attempt.number}
+    parent = attempt.origin.traceparent
+    with span("measurement.attempt", kind=Kind.CONSUMER, parent=parent, began_ns=began_ns, worker=workplace.name, **ids):
+        begin(replace(attempt.origin, traceparent=traceparent() or parent), **ids)
+        with span("measurement.claim", began_ns=began_ns):
+            # What it was of is known only now that it is over.
+            _log.info("attempt.began")
+        run(workplace, sessions, attempt)
+        _log.info("attempt.ended")
 
 
 def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
     """Run the probe of a claimed attempt under its lease, and write what came of it."""
-    log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number)
     settings = workplace.settings
     deadline_s = settings.probe_deadline_s
     request = attempt.request.probe_request(deadline_s=deadline_s)
     reporter = Reporter(partial(attempts.report, sessions, attempt))
     beat = partial(attempts.heartbeat, sessions, attempt, lease_s=settings.lease_s)
     look = partial(attempts.look, sessions, attempt)
-    # The probe first: it must be started by a process of one thread.
-    with (
-        start_probe(workplace.probe_command, request) as process,
-        keep_lease(beat, look=look, interval_s=settings.heartbeat_s) as watch,
-    ):
+    relay = Relay()
+    with ExitStack() as probing:
+        probing.enter_context(span("probe", kind=Kind.CLIENT, device=request.device.value))
+        # The probe first: it must be started by a process of one thread.
+        with (
+            start_probe(workplace.probe_command, request, _environ_for(attempt)) as process,
+            keep_lease(beat, look=look, interval_s=settings.heartbeat_s) as watch,
+        ):
 
-        def should_stop() -> bool:
-            reporter.flush_if_due()
-            return not watch.is_held
+            def should_stop() -> bool:
+                reporter.flush_if_due()
+                return not watch.is_held
 
-        outcome = follow(process, deadline_s=deadline_s, on_line=reporter.take, should_stop=should_stop)
-        kill_group(process)
-        reporter.flush()
-        if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
-            log.warning("attempt.lost")
-        else:
-            conclude(sessions, attempt, outcome, unwritten=reporter.unwritten, retry_s=settings.finish_retry_s)
+            outcome = follow(
+                process, deadline_s=deadline_s, on_line=reporter.take, should_stop=should_stop, on_stderr=relay.take
+            )
+            kill_group(process)
+            relay.end()
+            probing.close()
+            reporter.flush()
+            if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
+                _log.warning("attempt.lost", job_id=str(attempt.job_id), attempt=attempt.number)
+            else:
+                conclude(sessions, attempt, outcome, unwritten=reporter.unwritten, retry_s=settings.finish_retry_s)
+
+
+def _environ_for(attempt: Attempt) -> dict[str, str]:
+    origin = replace(attempt.origin, traceparent=traceparent() or attempt.origin.traceparent)
+    ours = {name: value for name, value in os.environ.items() if name != TRACEPARENT_VARIABLE}
+    return ours | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)
 
 
 def conclude(sessions: Sessions, attempt: Attempt, outcome: Outcome, *, unwritten: Unwritten, retry_s: float) -> None:
     """Write an outcome and the samples that wait, for ``retry_s`` seconds again and again while the database is away."""
     log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number, outcome=type(outcome).__name__)
-    if not insist(partial(_write, sessions, attempt, outcome, unwritten), for_s=retry_s):
-        log.warning("attempt.fenced")
+    with span("measurement.finish", outcome=type(outcome).__name__):
+        if not insist(partial(_write, sessions, attempt, outcome, unwritten), for_s=retry_s):
+            log.warning("attempt.fenced")
 
 
 def _write(sessions: Sessions, attempt: Attempt, outcome: Outcome, unwritten: Unwritten) -> bool:

@@ -3,6 +3,7 @@
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import perf_counter
 from uuid import UUID
 
@@ -16,12 +17,18 @@ from service.api.guard import principal_in
 from service.api.metrics import Metrics
 from service.api.operation import Operation
 from service.logs import logger
+from service.telemetry.origin import Origin, begin, read_traceparent
+from service.telemetry.spans import NO_SPAN, Kind, Span, span, traceparent
 from service.usecases.keys import AuditEvent
 
 log = logger(__name__)
 
 REQUEST_ID_HEADER = b"x-request-id"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_TRACEPARENT_HEADER = b"traceparent"
+_NOT_TRACED = frozenset(("/healthz", "/readyz", "/metrics"))
+"""Asked every few seconds by machines; a trace of each would hide the others."""
+_FAULTS = 500
 _UNROUTED = "unrouted"
 
 
@@ -50,10 +57,22 @@ class Edge:
             await self._app(scope, receive, send)
 
     async def _answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        request_id = _request_id(scope)
-        answer = _Outgoing(send, request_id)
+        request_id, sent = _ids(scope)
+        with _span_of(scope, sent) as told:
+            begin(Origin(request_id=request_id.decode(), traceparent=traceparent() or sent))
+            answer = _Outgoing(send, request_id)
+            route = await self._measure(scope, receive, answer)
+            if told is not NO_SPAN:
+                _describe(told, scope, route, answer.status)
+        event = _change_in(scope, answer.status)
+        if event is not None:
+            await anyio.to_thread.run_sync(self._write_down, event)
+
+    async def _measure(self, scope: HTTPScope, receive: Receive, answer: "_Outgoing") -> str:
+        """Pass a request on, count it, and return the route that it took."""
+        request_id = answer.request_id.decode()
         method = scope["method"]
-        scope["state"] = {"request_id": request_id.decode()}
+        scope["state"] = {"request_id": request_id}
         started = perf_counter()
         try:
             if method == "HEAD":
@@ -74,11 +93,9 @@ class Edge:
                     path=scope["path"],
                     status=answer.status,
                     duration_ms=round(seconds * 1000, 3),
-                    request_id=request_id.decode(),
+                    request_id=request_id,
                 )
-        event = _change_in(scope, answer.status)
-        if event is not None:
-            await anyio.to_thread.run_sync(self._write_down, event)
+        return route
 
 
 class _Outgoing:
@@ -86,13 +103,13 @@ class _Outgoing:
 
     def __init__(self, send: Send, request_id: bytes) -> None:
         self._send = send
-        self._request_id = request_id
+        self.request_id = request_id
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], (REQUEST_ID_HEADER, self._request_id)]
+            message["headers"] = [*message["headers"], (REQUEST_ID_HEADER, self.request_id)]
         await self._send(message)
 
 
@@ -137,8 +154,34 @@ def _change_in(scope: HTTPScope, status: int) -> AuditEvent | None:
     )
 
 
-def _request_id(scope: Scope) -> bytes:
+def _ids(scope: Scope) -> tuple[bytes, str | None]:
+    """Return the id of a request, its client's or a fresh one, and the span that its client is in."""
+    request_id, sent = None, None
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and _REQUEST_ID.fullmatch(value):
-            return value
-    return secrets.token_hex(8).encode()
+            request_id = value
+        elif name == _TRACEPARENT_HEADER:
+            sent = read_traceparent(value.decode("latin-1"))
+    return request_id or secrets.token_hex(8).encode(), sent
+
+
+def _span_of(scope: HTTPScope, sent: str | None) -> AbstractContextManager[Span]:
+    if scope["path"] in _NOT_TRACED:
+        return NO_SPAN
+    return span(scope["method"], kind=Kind.SERVER, parent=sent)
+
+
+def _describe(told: Span, scope: HTTPScope, route: str, status: int) -> None:
+    """Say what was asked and answered, in the words of OpenTelemetry's conventions for HTTP servers."""
+    told.rename(f"{scope['method']} {route}")
+    told.note(
+        {
+            "http.request.method": scope["method"],
+            "http.route": route,
+            "url.path": scope["path"],
+            "http.response.status_code": status,
+            "headroom.request_id": str(scope["state"]["request_id"]),
+        }
+    )
+    if status >= _FAULTS:
+        told.fail(f"status {status}")

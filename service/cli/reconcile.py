@@ -11,6 +11,7 @@ from service.db.session import make_engine, make_sessions
 from service.jobs.bell import Bell, Ring, connect_to_ring, no_bell
 from service.logs import configure, logger
 from service.settings import Settings
+from service.telemetry.spans import traced
 from service.usecases.reconcile import run_forever
 
 # RQ's own limit is never the first to act: the deadline in Postgres is.
@@ -31,6 +32,7 @@ def run(_options: argparse.Namespace) -> int:
     logger("reconcile").info("reconcile.started", every_s=settings.reconcile_interval_s)
     with ExitStack() as stack:
         stack.callback(engine.dispose)
+        stack.enter_context(traced("headroom-reconcile"))
         run_forever(make_sessions(engine), settings=settings, ring=_ring(settings, stack), stop=stop)
     return 0
 

@@ -21,6 +21,7 @@ from service.db.session import make_engine, make_sessions
 from service.errors import StartupError, UnavailableError
 from service.logs import configure
 from service.settings import ACCESS_WORDS, Settings
+from service.telemetry.spans import is_wanted, start
 from service.usecases.keys import is_any_usable
 
 # Event streams never end by themselves; their clients reconnect and go on where they were.
@@ -52,6 +53,7 @@ def add_access(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     settings = Settings.from_env(os.environ)
+    is_wanted(os.environ)  # What cannot be is refused here, before any process is started.
     access = settings.access if options.fd is not None else None
     access = access or access_on(options.host or settings.host, asked=options.access or settings.access)
     _check_somebody_is_let_in(access, settings.require_database_url())
@@ -110,6 +112,7 @@ def application() -> ASGIApp:
     """Build the application in the process that serves it; each of several processes does this for itself."""
     settings = Settings.from_env(os.environ)
     configure(level=settings.log_level, log_format=settings.log_format)
+    start("headroom-api")
     return create_app(settings)
 
 

@@ -205,6 +205,17 @@ class CurveHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """What a job is stored with beside its request: its calibration key, its attempts, and where it was asked for."""
+
+    key: str
+    max_attempts: int
+    phase: str
+    request_id: str | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
     """Jobs that have device, source, state and problem in common, and the attempts that were made at all of them."""
 

@@ -24,6 +24,7 @@ from service.jobs.contract import (
     parse_measure_request,
 )
 from service.jobs.states import QUEUE_LIMIT_S, JobState, Lease, Status, after_lost_attempt, lease_of
+from service.telemetry.origin import NOWHERE, Origin
 from service.usecases.access import Sessions
 
 Problem = dict[str, object]
@@ -37,6 +38,7 @@ class Attempt:
     number: int
     request: MeasureRequest
     key: str
+    origin: Origin = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ def claim(sessions: Sessions, payload: JobPayload, *, worker: str, lease_s: floa
             return None
         worker_queries.beat(session, worker, state="busy", job_id=payload.job_id)
         queries.add_events(session, payload.job_id, [status_event(Status.RUNNING, attempt=row.attempt, worker=worker)])
-    return Attempt(job_id=payload.job_id, number=row.attempt, request=request, key=row.key)
+    origin = Origin(request_id=row.request_id, traceparent=row.traceparent)
+    return Attempt(job_id=payload.job_id, number=row.attempt, request=request, key=row.key, origin=origin)
 
 
 def heartbeat(sessions: Sessions, attempt: Attempt, *, lease_s: float) -> Lease:

@@ -11,11 +11,14 @@ from service.db.queries import measurements as queries
 from service.db.queries.attempts import add_events
 from service.db.queries.measurement_list import page_of_lines, page_of_measurements
 from service.db.session import transaction
+from service.db.values import NewJob
 from service.errors import MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import Ring
 from service.jobs.contract import JobPayload, MeasureRequest
 from service.jobs.states import Status
 from service.settings import Settings
+from service.telemetry.origin import current_origin
+from service.telemetry.spans import Kind, span, traceparent
 from service.usecases.access import Sessions
 from service.usecases.attempts import move, status_event
 from service.usecases.idempotency import RequestKey, job_for_key
@@ -45,7 +48,7 @@ def submit(
     """Store a queued job and ring for it, or return the job that the same request made before."""
     check_measurable(request)
     new_id = uuid4()
-    with transaction(sessions) as session:
+    with span("measurement.submit", kind=Kind.PRODUCER, device=request.device.value), transaction(sessions) as session:
         job_id = new_id
         if idempotency is not None:
             job_id = job_for_key(session, key=idempotency.key, route=idempotency.route, body=idempotency.body, job_id=new_id)
@@ -126,7 +129,15 @@ def count_by_status(sessions: Sessions) -> dict[Status, int]:
 
 def _enqueue(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, settings: Settings) -> None:
     phase = waiting_phase(session, request.device.value, gone_after_s=settings.lease_s)
-    queries.insert_job(session, job_id, request, key=key, max_attempts=settings.max_attempts, phase=phase)
+    origin = current_origin()
+    new = NewJob(
+        key=key,
+        max_attempts=settings.max_attempts,
+        phase=phase,
+        request_id=origin.request_id,
+        traceparent=traceparent() or origin.traceparent,
+    )
+    queries.insert_job(session, job_id, request, new)
     add_events(session, job_id, [status_event(Status.QUEUED, attempt=0, reason=reason_of(phase))])
 
 

@@ -17,6 +17,7 @@ from service.jobs.contract import JobPayload, ProbeDevice
 from service.jobs.states import QUEUE_LIMIT_S, Status
 from service.logs import logger
 from service.settings import Settings
+from service.telemetry.spans import span
 from service.usecases.access import Sessions
 from service.usecases.attempts import give_back, move, problem
 from service.usecases.idempotency import forget_expired
@@ -81,7 +82,14 @@ def _take_back_expired(sessions: Sessions, ring: Ring) -> tuple[int, int]:
 
 def _take_back(session: Session, row: MeasureJobRow) -> Status:
     row.lost_leases += 1
-    return give_back(session, row, reason=f"worker {row.worker} did not renew its lease")
+    with span("measurement.take_back", parent=row.traceparent, job_id=str(row.id), attempt=row.attempt):
+        status = give_back(session, row, reason=f"worker {row.worker} did not renew its lease")
+    _log.warning("lease.lost", **_ids(row), worker=row.worker, status=status.value)
+    return status
+
+
+def _ids(row: MeasureJobRow) -> dict[str, object]:
+    return {"job_id": str(row.id), "attempt": row.attempt, "request_id": row.request_id}
 
 
 def _end_overdue(sessions: Sessions) -> int:
@@ -91,6 +99,7 @@ def _end_overdue(sessions: Sessions) -> int:
             detail = f"no worker took it in {_QUEUE_LIMIT_DAYS:.0f} days; is one running for device {row.device!r}?"
             error = problem("deadline-exceeded", "The measurement waited too long", detail)
             move(session, row, Status.FAILED, error=error, reason=detail)
+            _log.warning("job.overdue", **_ids(row), device=row.device)
     return len(rows)
 
 

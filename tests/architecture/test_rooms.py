@@ -18,7 +18,9 @@ assert threading.active_count() == 1, "a module started a thread when it was imp
 print(json.dumps(sorted(sys.modules)))
 """
 _OUTSIDE = frozenset({"alembic", "litestar", "psycopg", "redis", "rq", "sqlalchemy", "structlog", "torch", "transformers"})
-_DEEP = frozenset({"torch", "transformers", "peft", "numpy", "pynvml"})
+_TRACING = frozenset({"opentelemetry.exporter", "opentelemetry.sdk.trace"})
+"""Loaded where spans are asked for; redis-py loads other parts of OpenTelemetry by itself wherever it is installed."""
+_DEEP = frozenset({"torch", "transformers", "peft", "numpy", "pynvml"}) | _TRACING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,12 @@ _ROOMS = (
     Room(name="use cases", modules=("service.usecases",), without=_DEEP | {"litestar", "service.api", "service.app", "worker"}),
     Room(name="web", modules=("service.api", "service.app", "service.web"), without=_DEEP | {"worker"}),
     Room(
+        name="telemetry, off",
+        modules=("service.telemetry",),
+        without=_DEEP | _OUTSIDE - {"structlog"} | {"service.api", "service.db", "service.jobs", "service.usecases", "worker"},
+        excluding=("service.telemetry.otel",),
+    ),
+    Room(
         name="embedded servers",
         modules=("service.embedded",),
         without=_DEEP
@@ -87,13 +95,15 @@ _ROOMS = (
     Room(
         name="worker",
         modules=("worker",),
-        without=frozenset({"litestar", "torch", "transformers", "peft", "service.api", "service.app", "service.web"}),
+        without=frozenset({"litestar", "torch", "transformers", "peft", "service.api", "service.app", "service.web"})
+        | _TRACING,
         excluding=("worker.probes",),
     ),
     Room(
         name="probes",
         modules=("worker.probes",),
         without=frozenset({"litestar", "redis", "rq", "sqlalchemy", "service.api", "service.app", "service.db"})
+        | _TRACING
         | {"service.usecases", "service.jobs.bell"},
     ),
     Room(
@@ -124,7 +134,15 @@ def test_the_estimator_needs_the_standard_library_alone() -> None:
 def test_every_module_of_the_service_is_in_a_room() -> None:
     """A new folder must be put into the import table before it can be merged."""
     known = {name for room in _ROOMS for name in room.members()}
-    roots = ("service.errors", "service.logs", "service.settings", "service.cli", "service.__main__", "service.app")
+    roots = (
+        "service.errors",
+        "service.logs",
+        "service.settings",
+        "service.cli",
+        "service.__main__",
+        "service.app",
+        "service.telemetry.otel",
+    )
 
     homeless = [name for name in _modules_below("service") if name not in known and not _within(name, roots)]
 

@@ -85,6 +85,20 @@ def test_passwords_stay_out(log_format: str) -> None:
     assert "ada" in stream.getvalue()
 
 
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_keys_stay_out(log_format: str) -> None:
+    """What may be shown of a key stays, so that it can be found; its secret and any other bearer's token do not."""
+    key, token = f"hr_0123456789ab_{'Aa-_' * 10}xyz", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl"
+    stream = io.StringIO()
+    configure(level="info", log_format=log_format, stream=stream)
+    logger("ours").info("request.odd", headers={"x-api-key": key, "authorization": f"Bearer {token}"})
+    logging.getLogger("lib").warning("sent bearer %s and %s", token, key)
+
+    assert token not in stream.getvalue()
+    assert "Aa-_Aa-_" not in stream.getvalue()
+    assert stream.getvalue().count("hr_0123456789ab_…") == 2
+
+
 def test_a_console_line_is_for_people() -> None:
     """On a console the event and its keys stand in one line without colour codes when it is no terminal."""
     stream = io.StringIO()

@@ -2,21 +2,32 @@
 
 import os
 import sys
-import traceback
 import warnings
 from typing import IO
 
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, ProtocolError
 from service.jobs.wire import decode_request, encode_line
+from service.logs import configure, logger
+from service.telemetry.origin import begin_from
+from service.telemetry.spans import Kind, span, traced
+from worker.probes.courtesy import give_way
+from worker.probes.phases import Phases
 from worker.probes.refusal import Refusal
 
 _STDOUT, _STDERR = 1, 2
+
+_log = logger(__name__)
 
 
 def main() -> int:
     """Answer the request on stdin; the exit status says whether there was an answer, which may be a refusal."""
     with os.fdopen(_private_stdout(), "wb", buffering=0) as lines:
-        _say(lines, _answer(sys.stdin.buffer.read(), lines))
+        configure(level=os.environ.get("HEADROOM_LOG_LEVEL") or "info", log_format="json")
+        origin = begin_from(os.environ)
+        # Spans are sent before the answer is: whoever reads it ends this process.
+        with traced("headroom-probe", at_end=True), span("measurement.probe", kind=Kind.SERVER, parent=origin.traceparent):
+            answer = _answer(sys.stdin.buffer.read(), lines)
+        _say(lines, answer)
     return 0
 
 
@@ -33,16 +44,22 @@ def _answer(body: bytes, lines: IO[bytes]) -> ProbeLine:
     except ProtocolError as error:
         return ProbeFailure(kind=FailureKind.INVALID_REQUEST, message=str(error))
     warnings.simplefilter("ignore")
+    give_way(request.device)
     # Loading torch takes seconds: a request that cannot be read is answered before.
     from worker.probes.measure import measure  # noqa: PLC0415
 
+    phases = Phases(lambda line: _say(lines, line))
+    _log.info("probe.began", device=request.device.value)
     try:
-        return measure(request, lambda line: _say(lines, line))
+        return measure(request, phases)
     except Refusal as refusal:
+        _log.info("probe.refused", kind=refusal.kind.value, reason=refusal.message)
         return ProbeFailure(kind=refusal.kind, message=refusal.message)
     except Exception as error:  # noqa: BLE001 - the same request would fail the same way, so the job must be told and not rerun
-        traceback.print_exc()
+        _log.exception("probe.failed")
         return ProbeFailure(kind=FailureKind.PROBE_ERROR, message=f"{type(error).__name__}: {error}")
+    finally:
+        phases.end()
 
 
 def _say(lines: IO[bytes], line: ProbeLine) -> None:

@@ -33,6 +33,8 @@ class Claim:
     attempt: int
     request: Document
     key: str
+    request_id: str | None
+    traceparent: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +76,12 @@ def claim(
             progress=0.0,
             phase="starting",
         )
-        .returning(Job.attempt, Job.request, Job.key)
+        .returning(Job.attempt, Job.request, Job.key, Job.request_id, Job.traceparent)
     )
     row = session.execute(statement).first()
     if row is None:
         return None
-    return Claim(attempt=row.attempt, request=row.request, key=row.key)
+    return Claim(attempt=row.attempt, request=row.request, key=row.key, request_id=row.request_id, traceparent=row.traceparent)
 
 
 def extend_lease(session: Session, job_id: uuid.UUID, *, attempt: int, lease_s: float) -> bool:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from service.db.measurement import StoredEvent, StoredMeasurement, StoredResult
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
+from service.db.values import NewJob
 from service.jobs.contract import MeasureRequest, Priority, document_of
 from service.jobs.states import QUEUE_LIMIT_S, Status
 
@@ -17,20 +18,22 @@ Job = MeasureJobRow
 Event = MeasurementEventRow
 
 
-def insert_job(session: Session, job_id: UUID, request: MeasureRequest, *, key: str, max_attempts: int, phase: str) -> None:
+def insert_job(session: Session, job_id: UUID, request: MeasureRequest, new: NewJob) -> None:
     """Store a queued job that is rung for as soon as this transaction is committed."""
     session.execute(
         insert(Job).values(
             id=job_id,
             request=document_of(request),
-            key=key,
+            key=new.key,
             device=request.device.value,
             gpu=request.gpu,
             model_name=request.model.name,
             model_revision=request.model.revision,
             priority=_WEIGHTS[request.priority],
-            max_attempts=max_attempts,
-            phase=phase,
+            max_attempts=new.max_attempts,
+            phase=new.phase,
+            request_id=new.request_id,
+            traceparent=new.traceparent,
             deadline_at=func.now() + timedelta(seconds=QUEUE_LIMIT_S),
             rung_at=func.now(),
         )

@@ -9,6 +9,7 @@ from service.calibration.environment import REFERENCE_VERSIONS, Environment
 from service.calibration.key import calibration_key
 from service.db.measurement import StoredMeasurement
 from service.db.queries.measurements import insert_job
+from service.db.values import NewJob
 from service.estimator.estimate import PlanCache
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
@@ -94,7 +95,7 @@ def measure(sessions: Sessions, request: MeasureRequest, result: ProbeResult) ->
     key = calibration_key(ARCHITECTURE, request.task.workload, request.layout)
     job_id = uuid4()
     with sessions.begin() as session:
-        insert_job(session, job_id, request, key=key, max_attempts=1, phase="queued")
+        insert_job(session, job_id, request, NewJob(key=key, max_attempts=1, phase="queued"))
     attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
     assert attempt is not None
     assert outcomes.succeed(sessions, attempt, result)
