@@ -19,7 +19,7 @@ from service.api.schemas.calibrations import (
     CalibrationPage,
     CalibrationQuery,
     DriftAnswer,
-    PoolAnswer,
+    CalibrationPoolAnswer,
     PoolPage,
     RemeasureAnswer,
 )
@@ -140,8 +140,8 @@ def _shape(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:
     )
 
 
-def _pool(pool: Pool) -> PoolAnswer:
-    return PoolAnswer(
+def _pool(pool: Pool) -> CalibrationPoolAnswer:
+    return CalibrationPoolAnswer(
         name=pool.group.name,
         level=pool.level.value,
         quantity=pool.group.quantity.value,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import httpx
 
-from service.cli.events import ServerEvent, read_events
+from service.client.events import ServerEvent, read_events
 from service.cli.http import Document, problem_words
 from service.errors import ServiceError, UnavailableError
 

@@ -56,7 +56,7 @@ class CalibrationPage(Answer, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-class PoolAnswer(Answer, frozen=True, kw_only=True):
+class CalibrationPoolAnswer(Answer, frozen=True, kw_only=True):
     """What keys have in common, which answers for those that nobody measured."""
 
     name: str
@@ -77,7 +77,7 @@ class PoolAnswer(Answer, frozen=True, kw_only=True):
 class PoolPage(Answer, frozen=True, kw_only=True):
     """All that keys have in common, by kind of run."""
 
-    items: list[PoolAnswer]
+    items: list[CalibrationPoolAnswer]
 
 
 class RemeasureAnswer(Answer, frozen=True, kw_only=True):

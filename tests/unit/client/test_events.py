@@ -1,6 +1,6 @@
 """Server-sent events, as the standard has them."""
 
-from service.cli.events import ServerEvent, read_events
+from service.client.events import ServerEvent, read_events
 
 
 def test_events_end_with_an_empty_line() -> None:

@@ -1,0 +1,63 @@
+"""Questions as the server reads them: objects of the generated models or plain ones, and nothing that was not said."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from service.client.generated.models import (
+    GpuByMemory,
+    InlineModel,
+    LayoutRequest,
+    ServeCeiling,
+    ServeRequest,
+    TrainCeiling,
+    TrainRequest,
+)
+
+Plain: TypeAlias = Mapping[str, Any]
+"""An object of the contract as plain JSON; the server refuses a word that it does not know."""
+Model: TypeAlias = str | InlineModel | Plain
+Workload: TypeAlias = TrainRequest | ServeRequest | Plain
+OpenWorkload: TypeAlias = TrainCeiling | ServeCeiling | TrainRequest | ServeRequest | Plain
+Gpu: TypeAlias = str | GpuByMemory | Plain
+Layout: TypeAlias = LayoutRequest | Plain
+
+
+class _Generated(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def question(**words: object) -> dict[str, Any]:
+    """Return a body of the words that were given; ``None`` says that one was not."""
+    return {name: plain(value) for name, value in words.items() if value is not None}
+
+
+def plain(value: object) -> Any:  # noqa: ANN401  # any JSON value
+    """Return a value as JSON has it, generated models in it included."""
+    match value:
+        case str() | bytes() | None:
+            return value
+        case Mapping():
+            return {name: plain(item) for name, item in value.items()}
+        case Sequence():
+            return [plain(item) for item in value]
+        case _ if hasattr(value, "to_dict"):
+            generated: _Generated = value
+            return generated.to_dict()
+        case _:
+            return value
+
+
+def flat(words: Plain) -> dict[str, str]:
+    """Return a question as query parameters: the members of a section by their own names, an adapter's with its section."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in _flat(words)}
+
+
+def _flat(words: Plain) -> Iterator[tuple[str, object]]:
+    for name, value in words.items():
+        if name == "lora":
+            yield from ((f"lora_{inner}", part) for inner, part in value.items())
+        elif isinstance(value, Mapping):
+            yield from _flat(value)
+        else:
+            yield name, value

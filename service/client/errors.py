@@ -1,0 +1,129 @@
+"""What a call of the client may raise.
+
+HeadroomError
+ ├── ProblemError                 the server refused, in a problem document (RFC 9457)
+ │    ├── InvalidRequestError     400, 413, 415, 422: the request breaks a rule
+ │    ├── NotAllowedError         401, 403: no valid key, or one that may do less
+ │    ├── NotFoundError           404
+ │    ├── ConflictError           409: legal, but not in the present state
+ │    ├── StaleError              412, 428: the resource has changed since it was read
+ │    ├── TooManyRequestsError    429: past the limit of the key
+ │    └── ServerError             5xx
+ ├── UnreachableError             no answer came, after every retry that was safe
+ ├── UnknownAnswerError           an answer that this version of the client cannot read
+ └── NotOverError                 a measurement is not over in the time that was given
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffendingValue:
+    """One value that was refused: its dotted path, what is wrong and, where there is one, the nearest right word."""
+
+    field: str
+    message: str
+    nearest: str | None = None
+
+
+class HeadroomError(Exception):
+    """Base of everything that the client raises by itself."""
+
+
+class ProblemError(HeadroomError):
+    """A refusal; ``members`` holds every member of the problem document, and ``request_id`` is what the server's log has."""
+
+    def __init__(self, status: int, members: Mapping[str, Any], *, request_id: str | None) -> None:
+        """Keep the problem document."""
+        self.status = status
+        self.members = dict(members)
+        self.type = str(members.get("type", f"http-{status}"))
+        self.title = str(members.get("title", httpx.codes.get_reason_phrase(status)))
+        self.detail = str(members.get("detail", f"the server answered with {status}"))
+        self.errors = tuple(_offending(found) for found in members.get("errors", ()))
+        self.request_id = request_id
+        super().__init__(self.detail)
+
+
+class InvalidRequestError(ProblemError):
+    """The request breaks a rule; ``errors`` says which values, and what would be right."""
+
+
+class NotAllowedError(ProblemError):
+    """No valid key was sent, or one that may not do this."""
+
+
+class NotFoundError(ProblemError):
+    """Nothing lives under this name or id."""
+
+
+class ConflictError(ProblemError):
+    """Legal, but not in the present state: the name is taken, the GPUs are not free, the measurement is over."""
+
+
+class StaleError(ProblemError):
+    """The resource has changed since it was read: read it again and repeat the change."""
+
+
+class TooManyRequestsError(ProblemError):
+    """The limit of the key is reached; ``retry_after_s`` says when it is worth another try, where the server says it."""
+
+    retry_after_s: float | None = None
+
+
+class ServerError(ProblemError):
+    """The server, or a proxy before it, could not answer."""
+
+
+class UnreachableError(HeadroomError):
+    """No answer came; whether the server did what was asked is unknown unless the message says that it was not reached."""
+
+
+class UnknownAnswerError(HeadroomError):
+    """The server answered in a form that this version of the client does not know."""
+
+
+class NotOverError(HeadroomError):
+    """The measurement is not over in time; it goes on, and can be waited for again."""
+
+
+_BY_STATUS: Mapping[int, type[ProblemError]] = {
+    400: InvalidRequestError,
+    401: NotAllowedError,
+    403: NotAllowedError,
+    404: NotFoundError,
+    409: ConflictError,
+    412: StaleError,
+    413: InvalidRequestError,
+    415: InvalidRequestError,
+    422: InvalidRequestError,
+    428: StaleError,
+    429: TooManyRequestsError,
+}
+
+
+def problem_of(response: httpx.Response) -> ProblemError:
+    """Return the error of a response that is no success; one without a problem document is told by its status."""
+    try:
+        found = response.json()
+    except ValueError:
+        found = None
+    return problem_from(
+        response.status_code,
+        found if isinstance(found, Mapping) else {},
+        request_id=response.headers.get("x-request-id"),
+    )
+
+
+def problem_from(status: int, members: Mapping[str, Any], *, request_id: str | None = None) -> ProblemError:
+    """Return the error that stands for a problem document."""
+    kind = _BY_STATUS.get(status, ServerError if status >= httpx.codes.INTERNAL_SERVER_ERROR else ProblemError)
+    return kind(status, members, request_id=request_id)
+
+
+def _offending(found: Mapping[str, Any]) -> OffendingValue:
+    return OffendingValue(field=str(found["field"]), message=str(found["message"]), nearest=found.get("nearest"))

@@ -1,0 +1,38 @@
+"""Say how large a batch, a sequence, a load, an adapter or a model may be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from ...models.ceiling_answer import CeilingAnswer
+from ...models.ceiling_request import CeilingRequest
+from ...types import Call
+
+
+def call(
+    *,
+    body: CeilingRequest | Mapping[str, Any],
+) -> Call[CeilingAnswer]:
+    """Say how large a batch, a sequence, a load, an adapter or a model may be."""
+
+    sent = body if isinstance(body, Mapping) else body.to_dict()
+
+    return Call(
+        method="POST",
+        path="/v1/ceilings",
+        params={},
+        headers={},
+        body=sent,
+        read=_read,
+    )
+
+
+def _read(response: httpx.Response) -> CeilingAnswer:
+    if response.status_code == 200:
+        response_200 = CeilingAnswer.from_dict(response.json())
+
+        return response_200
+
+    message = f"no answer of this request is documented with {response.status_code}"
+    raise ValueError(message)

@@ -1,0 +1,43 @@
+"""List the keys, newest first, those that are over among them."""
+
+from typing import Any
+
+import httpx
+
+from ...models.key_page import KeyPage
+from ...types import UNSET, Call, Unset
+
+
+def call(
+    *,
+    limit: int | Unset = UNSET,
+    cursor: str | Unset = UNSET,
+) -> Call[KeyPage]:
+    """List the keys, newest first, those that are over among them."""
+
+    params: dict[str, Any] = {}
+
+    params["limit"] = limit
+
+    params["cursor"] = cursor
+
+    params = {k: v for k, v in params.items() if v is not UNSET and v is not None}
+
+    return Call(
+        method="GET",
+        path="/v1/keys",
+        params=params,
+        headers={},
+        body=None,
+        read=_read,
+    )
+
+
+def _read(response: httpx.Response) -> KeyPage:
+    if response.status_code == 200:
+        response_200 = KeyPage.from_dict(response.json())
+
+        return response_200
+
+    message = f"no answer of this request is documented with {response.status_code}"
+    raise ValueError(message)

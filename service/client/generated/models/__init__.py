@@ -1,0 +1,431 @@
+"""Contains all the data models used in inputs/outputs"""
+
+from .accuracy_answer import AccuracyAnswer
+from .allocation_answer import AllocationAnswer
+from .allocation_request import AllocationRequest
+from .allocator import Allocator
+from .alternative_answer import AlternativeAnswer
+from .attention import Attention
+from .basis import Basis
+from .batch_answer import BatchAnswer
+from .batch_answer_items_item_type_1 import BatchAnswerItemsItemType1
+from .batch_detail import BatchDetail
+from .batch_request import BatchRequest
+from .cache import Cache
+from .calibration_answer import CalibrationAnswer
+from .calibration_answer_correction import CalibrationAnswerCorrection
+from .calibration_answer_scope import CalibrationAnswerScope
+from .calibration_page import CalibrationPage
+from .calibration_pool_answer import CalibrationPoolAnswer
+from .calibration_pool_answer_shares import CalibrationPoolAnswerShares
+from .candidate_answer import CandidateAnswer
+from .candidate_answer_layout import CandidateAnswerLayout
+from .candidate_answer_workload import CandidateAnswerWorkload
+from .ceiling_answer import CeilingAnswer
+from .ceiling_answer_layout_type_0 import CeilingAnswerLayoutType0
+from .ceiling_answer_workload_type_0 import CeilingAnswerWorkloadType0
+from .ceiling_request import CeilingRequest
+from .change_answer import ChangeAnswer
+from .change_page import ChangePage
+from .checkpoint_answer import CheckpointAnswer
+from .checkpointing import Checkpointing
+from .class_answer import ClassAnswer
+from .cluster_answer import ClusterAnswer
+from .cluster_create import ClusterCreate
+from .cluster_page import ClusterPage
+from .cluster_replace import ClusterReplace
+from .component_answer import ComponentAnswer
+from .constraints import Constraints
+from .constraints_allow_item import ConstraintsAllowItem
+from .constraints_frameworks_item import ConstraintsFrameworksItem
+from .d_type import DType
+from .draft_model import DraftModel
+from .draft_model_hf_config import DraftModelHfConfig
+from .drift_answer import DriftAnswer
+from .engine import Engine
+from .error_answer import ErrorAnswer
+from .event_answer import EventAnswer
+from .event_answer_event import EventAnswerEvent
+from .family_answer import FamilyAnswer
+from .field_error import FieldError
+from .fit_answer import FitAnswer
+from .fit_request import FitRequest
+from .format_ import Format
+from .framework import Framework
+from .gpu_answer import GpuAnswer
+from .gpu_answer_aliases import GpuAnswerAliases
+from .gpu_answer_peak_flops import GpuAnswerPeakFlops
+from .gpu_answer_sources import GpuAnswerSources
+from .gpu_by_memory import GpuByMemory
+from .gpu_page import GpuPage
+from .health_answer import HealthAnswer
+from .health_answer_status import HealthAnswerStatus
+from .held_answer import HeldAnswer
+from .how_many_answer import HowManyAnswer
+from .how_many_lora_target_modules import HowManyLoraTargetModules
+from .how_many_lora_variant import HowManyLoraVariant
+from .how_many_optimizer import HowManyOptimizer
+from .how_many_precision import HowManyPrecision
+from .import_answer import ImportAnswer
+from .import_environment import ImportEnvironment
+from .import_item import ImportItem
+from .import_item_environment import ImportItemEnvironment
+from .import_item_peaks import ImportItemPeaks
+from .import_item_prediction_type_0 import ImportItemPredictionType0
+from .import_job import ImportJob
+from .import_match import ImportMatch
+from .import_request import ImportRequest
+from .inline_model import InlineModel
+from .inline_model_architecture import InlineModelArchitecture
+from .inline_model_hf_config import InlineModelHfConfig
+from .instant_answer import InstantAnswer
+from .instant_answer_parts import InstantAnswerParts
+from .intervals_answer import IntervalsAnswer
+from .key_answer import KeyAnswer
+from .key_page import KeyPage
+from .key_request import KeyRequest
+from .layout_request import LayoutRequest
+from .left_out_answer import LeftOutAnswer
+from .list_measurements_format import ListMeasurementsFormat
+from .list_measurements_source import ListMeasurementsSource
+from .list_measurements_task import ListMeasurementsTask
+from .lora_request import LoraRequest
+from .lora_request_target_modules_type_0 import LoraRequestTargetModulesType0
+from .lora_request_variant import LoraRequestVariant
+from .loss import Loss
+from .maximized import Maximized
+from .measurement_answer import MeasurementAnswer
+from .measurement_answer_environment_type_0 import MeasurementAnswerEnvironmentType0
+from .measurement_answer_instants_item import MeasurementAnswerInstantsItem
+from .measurement_answer_peaks_type_0 import MeasurementAnswerPeaksType0
+from .measurement_answer_prediction_type_0 import MeasurementAnswerPredictionType0
+from .measurement_answer_probes_item import MeasurementAnswerProbesItem
+from .measurement_answer_problem_type_0 import MeasurementAnswerProblemType0
+from .measurement_answer_question_type_0 import MeasurementAnswerQuestionType0
+from .measurement_answer_readings_item import MeasurementAnswerReadingsItem
+from .measurement_answer_request import MeasurementAnswerRequest
+from .measurement_answer_source import MeasurementAnswerSource
+from .measurement_answer_step_time_s_type_0 import MeasurementAnswerStepTimeSType0
+from .measurement_page import MeasurementPage
+from .measurement_request import MeasurementRequest
+from .measurement_row import MeasurementRow
+from .measurement_sort import MeasurementSort
+from .measurement_table import MeasurementTable
+from .memory_answer import MemoryAnswer
+from .method import Method
+from .mig_answer import MigAnswer
+from .mig_slices_answer import MigSlicesAnswer
+from .mig_slices_request import MigSlicesRequest
+from .model_answer import ModelAnswer
+from .model_answer_architecture import ModelAnswerArchitecture
+from .model_answer_weight_bytes import ModelAnswerWeightBytes
+from .model_create import ModelCreate
+from .model_item import ModelItem
+from .model_page import ModelPage
+from .model_replace import ModelReplace
+from .model_source import ModelSource
+from .model_source_architecture import ModelSourceArchitecture
+from .model_source_hf_config import ModelSourceHfConfig
+from .model_source_safetensors_header import ModelSourceSafetensorsHeader
+from .model_source_safetensors_index import ModelSourceSafetensorsIndex
+from .never_answer import NeverAnswer
+from .never_answer_status import NeverAnswerStatus
+from .new_key_answer import NewKeyAnswer
+from .next_answer import NextAnswer
+from .node_answer import NodeAnswer
+from .node_request import NodeRequest
+from .node_request_state import NodeRequestState
+from .not_today_answer import NotTodayAnswer
+from .not_today_answer_status import NotTodayAnswerStatus
+from .objective import Objective
+from .offload_request import OffloadRequest
+from .offload_target import OffloadTarget
+from .parameters_answer import ParametersAnswer
+from .parameters_answer_by_module import ParametersAnswerByModule
+from .pareto_answer import ParetoAnswer
+from .pareto_answer_layout import ParetoAnswerLayout
+from .pareto_answer_workload import ParetoAnswerWorkload
+from .peft_request import PeftRequest
+from .per_gpu_answer import PerGpuAnswer
+from .placed_answer import PlacedAnswer
+from .placed_answer_status import PlacedAnswerStatus
+from .placement_request import PlacementRequest
+from .placement_request_status import PlacementRequestStatus
+from .plan_answer import PlanAnswer
+from .plan_candidate import PlanCandidate
+from .plan_candidate_layout import PlanCandidateLayout
+from .plan_candidate_requests_type_0 import PlanCandidateRequestsType0
+from .plan_candidate_workload import PlanCandidateWorkload
+from .plan_request import PlanRequest
+from .plan_request_prices import PlanRequestPrices
+from .pool_answer import PoolAnswer
+from .pool_page import PoolPage
+from .pool_request import PoolRequest
+from .precision_request import PrecisionRequest
+from .priority import Priority
+from .probe_device import ProbeDevice
+from .problem import Problem
+from .quantization import Quantization
+from .read_accuracy_quantity import ReadAccuracyQuantity
+from .reading_answer import ReadingAnswer
+from .reading_answer_place import ReadingAnswerPlace
+from .ready_answer import ReadyAnswer
+from .rejected_answer import RejectedAnswer
+from .remeasure_answer import RemeasureAnswer
+from .remedy_answer import RemedyAnswer
+from .remedy_answer_change import RemedyAnswerChange
+from .reservation_answer import ReservationAnswer
+from .reservation_page import ReservationPage
+from .reservation_request import ReservationRequest
+from .rule_answer import RuleAnswer
+from .sample_answer import SampleAnswer
+from .sample_page import SamplePage
+from .scope import Scope
+from .searched_answer import SearchedAnswer
+from .searched_answer_pruned import SearchedAnswerPruned
+from .seat_answer import SeatAnswer
+from .seat_request import SeatRequest
+from .selective_request import SelectiveRequest
+from .serve_ceiling import ServeCeiling
+from .serve_ceiling_task import ServeCeilingTask
+from .serve_request import ServeRequest
+from .serve_request_task import ServeRequestTask
+from .serving_answer import ServingAnswer
+from .sharding import Sharding
+from .share_answer import ShareAnswer
+from .share_request import ShareRequest
+from .shipped_answer import ShippedAnswer
+from .speculative_request import SpeculativeRequest
+from .stage_answer import StageAnswer
+from .status import Status
+from .throughput_answer import ThroughputAnswer
+from .train_ceiling import TrainCeiling
+from .train_ceiling_optimizer import TrainCeilingOptimizer
+from .train_ceiling_precision_type_0 import TrainCeilingPrecisionType0
+from .train_ceiling_task import TrainCeilingTask
+from .train_request import TrainRequest
+from .train_request_optimizer import TrainRequestOptimizer
+from .train_request_precision_type_0 import TrainRequestPrecisionType0
+from .train_request_task import TrainRequestTask
+from .version_answer import VersionAnswer
+from .worker_answer import WorkerAnswer
+from .worker_answer_devices_item import WorkerAnswerDevicesItem
+from .worker_answer_versions import WorkerAnswerVersions
+from .worker_page import WorkerPage
+from .worst_rank_answer import WorstRankAnswer
+
+__all__ = (
+    "AccuracyAnswer",
+    "AllocationAnswer",
+    "AllocationRequest",
+    "Allocator",
+    "AlternativeAnswer",
+    "Attention",
+    "Basis",
+    "BatchAnswer",
+    "BatchAnswerItemsItemType1",
+    "BatchDetail",
+    "BatchRequest",
+    "Cache",
+    "CalibrationAnswer",
+    "CalibrationAnswerCorrection",
+    "CalibrationAnswerScope",
+    "CalibrationPage",
+    "CalibrationPoolAnswer",
+    "CalibrationPoolAnswerShares",
+    "CandidateAnswer",
+    "CandidateAnswerLayout",
+    "CandidateAnswerWorkload",
+    "CeilingAnswer",
+    "CeilingAnswerLayoutType0",
+    "CeilingAnswerWorkloadType0",
+    "CeilingRequest",
+    "ChangeAnswer",
+    "ChangePage",
+    "CheckpointAnswer",
+    "Checkpointing",
+    "ClassAnswer",
+    "ClusterAnswer",
+    "ClusterCreate",
+    "ClusterPage",
+    "ClusterReplace",
+    "ComponentAnswer",
+    "Constraints",
+    "ConstraintsAllowItem",
+    "ConstraintsFrameworksItem",
+    "DraftModel",
+    "DraftModelHfConfig",
+    "DriftAnswer",
+    "DType",
+    "Engine",
+    "ErrorAnswer",
+    "EventAnswer",
+    "EventAnswerEvent",
+    "FamilyAnswer",
+    "FieldError",
+    "FitAnswer",
+    "FitRequest",
+    "Format",
+    "Framework",
+    "GpuAnswer",
+    "GpuAnswerAliases",
+    "GpuAnswerPeakFlops",
+    "GpuAnswerSources",
+    "GpuByMemory",
+    "GpuPage",
+    "HealthAnswer",
+    "HealthAnswerStatus",
+    "HeldAnswer",
+    "HowManyAnswer",
+    "HowManyLoraTargetModules",
+    "HowManyLoraVariant",
+    "HowManyOptimizer",
+    "HowManyPrecision",
+    "ImportAnswer",
+    "ImportEnvironment",
+    "ImportItem",
+    "ImportItemEnvironment",
+    "ImportItemPeaks",
+    "ImportItemPredictionType0",
+    "ImportJob",
+    "ImportMatch",
+    "ImportRequest",
+    "InlineModel",
+    "InlineModelArchitecture",
+    "InlineModelHfConfig",
+    "InstantAnswer",
+    "InstantAnswerParts",
+    "IntervalsAnswer",
+    "KeyAnswer",
+    "KeyPage",
+    "KeyRequest",
+    "LayoutRequest",
+    "LeftOutAnswer",
+    "ListMeasurementsFormat",
+    "ListMeasurementsSource",
+    "ListMeasurementsTask",
+    "LoraRequest",
+    "LoraRequestTargetModulesType0",
+    "LoraRequestVariant",
+    "Loss",
+    "Maximized",
+    "MeasurementAnswer",
+    "MeasurementAnswerEnvironmentType0",
+    "MeasurementAnswerInstantsItem",
+    "MeasurementAnswerPeaksType0",
+    "MeasurementAnswerPredictionType0",
+    "MeasurementAnswerProbesItem",
+    "MeasurementAnswerProblemType0",
+    "MeasurementAnswerQuestionType0",
+    "MeasurementAnswerReadingsItem",
+    "MeasurementAnswerRequest",
+    "MeasurementAnswerSource",
+    "MeasurementAnswerStepTimeSType0",
+    "MeasurementPage",
+    "MeasurementRequest",
+    "MeasurementRow",
+    "MeasurementSort",
+    "MeasurementTable",
+    "MemoryAnswer",
+    "Method",
+    "MigAnswer",
+    "MigSlicesAnswer",
+    "MigSlicesRequest",
+    "ModelAnswer",
+    "ModelAnswerArchitecture",
+    "ModelAnswerWeightBytes",
+    "ModelCreate",
+    "ModelItem",
+    "ModelPage",
+    "ModelReplace",
+    "ModelSource",
+    "ModelSourceArchitecture",
+    "ModelSourceHfConfig",
+    "ModelSourceSafetensorsHeader",
+    "ModelSourceSafetensorsIndex",
+    "NeverAnswer",
+    "NeverAnswerStatus",
+    "NewKeyAnswer",
+    "NextAnswer",
+    "NodeAnswer",
+    "NodeRequest",
+    "NodeRequestState",
+    "NotTodayAnswer",
+    "NotTodayAnswerStatus",
+    "Objective",
+    "OffloadRequest",
+    "OffloadTarget",
+    "ParametersAnswer",
+    "ParametersAnswerByModule",
+    "ParetoAnswer",
+    "ParetoAnswerLayout",
+    "ParetoAnswerWorkload",
+    "PeftRequest",
+    "PerGpuAnswer",
+    "PlacedAnswer",
+    "PlacedAnswerStatus",
+    "PlacementRequest",
+    "PlacementRequestStatus",
+    "PlanAnswer",
+    "PlanCandidate",
+    "PlanCandidateLayout",
+    "PlanCandidateRequestsType0",
+    "PlanCandidateWorkload",
+    "PlanRequest",
+    "PlanRequestPrices",
+    "PoolAnswer",
+    "PoolPage",
+    "PoolRequest",
+    "PrecisionRequest",
+    "Priority",
+    "ProbeDevice",
+    "Problem",
+    "Quantization",
+    "ReadAccuracyQuantity",
+    "ReadingAnswer",
+    "ReadingAnswerPlace",
+    "ReadyAnswer",
+    "RejectedAnswer",
+    "RemeasureAnswer",
+    "RemedyAnswer",
+    "RemedyAnswerChange",
+    "ReservationAnswer",
+    "ReservationPage",
+    "ReservationRequest",
+    "RuleAnswer",
+    "SampleAnswer",
+    "SamplePage",
+    "Scope",
+    "SearchedAnswer",
+    "SearchedAnswerPruned",
+    "SeatAnswer",
+    "SeatRequest",
+    "SelectiveRequest",
+    "ServeCeiling",
+    "ServeCeilingTask",
+    "ServeRequest",
+    "ServeRequestTask",
+    "ServingAnswer",
+    "Sharding",
+    "ShareAnswer",
+    "ShareRequest",
+    "ShippedAnswer",
+    "SpeculativeRequest",
+    "StageAnswer",
+    "Status",
+    "ThroughputAnswer",
+    "TrainCeiling",
+    "TrainCeilingOptimizer",
+    "TrainCeilingPrecisionType0",
+    "TrainCeilingTask",
+    "TrainRequest",
+    "TrainRequestOptimizer",
+    "TrainRequestPrecisionType0",
+    "TrainRequestTask",
+    "VersionAnswer",
+    "WorkerAnswer",
+    "WorkerAnswerDevicesItem",
+    "WorkerAnswerVersions",
+    "WorkerPage",
+    "WorstRankAnswer",
+)

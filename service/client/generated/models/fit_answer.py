@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+if TYPE_CHECKING:
+    from ..models.checkpoint_answer import CheckpointAnswer
+    from ..models.per_gpu_answer import PerGpuAnswer
+    from ..models.remedy_answer import RemedyAnswer
+    from ..models.rule_answer import RuleAnswer
+    from ..models.serving_answer import ServingAnswer
+    from ..models.throughput_answer import ThroughputAnswer
+
+
+T = TypeVar("T", bound="FitAnswer")
+
+
+@_attrs_define
+class FitAnswer:
+    """The verdict, and everything it rests on.
+
+    Attributes:
+        verdict (str): `fits`, `tight` or `does_not_fit`.
+        basis (str): `analytic`, `calibrated` or `measured`.
+        num_gpus (int):
+        per_gpu (PerGpuAnswer): Memory of the worst rank.
+        capacity_bytes (int): NVML's total.
+        usable_bytes (int): What a process can allocate.
+        headroom_bytes (int): Usable less device bytes, never negative.
+        deficit_bytes (int): Device less usable bytes, never negative.
+        host_bytes_per_node (int):
+        nvme_bytes_per_node (int):
+        checkpoint_bytes (CheckpointAnswer | None):
+        serving (None | ServingAnswer):
+        throughput (None | ThroughputAnswer):
+        rules_of_thumb (list[RuleAnswer]):
+        remedies (list[RemedyAnswer]):
+        assumptions (list[str]): Every default that was used.
+        warnings (list[str]):
+        calibration (None | str): The calibration that the answer rests on.
+        calibration_level (str): Whose measurements it rests on: of this `point`, of this `key` (another size of it), of
+            its `family`, of every family (`global`), or `none`.
+        calibration_measurements (int): How many measurements that are.
+    """
+
+    verdict: str
+    basis: str
+    num_gpus: int
+    per_gpu: PerGpuAnswer
+    capacity_bytes: int
+    usable_bytes: int
+    headroom_bytes: int
+    deficit_bytes: int
+    host_bytes_per_node: int
+    nvme_bytes_per_node: int
+    checkpoint_bytes: CheckpointAnswer | None
+    serving: None | ServingAnswer
+    throughput: None | ThroughputAnswer
+    rules_of_thumb: list[RuleAnswer]
+    remedies: list[RemedyAnswer]
+    assumptions: list[str]
+    warnings: list[str]
+    calibration: None | str
+    calibration_level: str
+    calibration_measurements: int
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
+        from ..models.serving_answer import ServingAnswer  # noqa: PLC0415
+        from ..models.throughput_answer import ThroughputAnswer  # noqa: PLC0415
+
+        verdict = self.verdict
+
+        basis = self.basis
+
+        num_gpus = self.num_gpus
+
+        per_gpu = self.per_gpu.to_dict()
+
+        capacity_bytes = self.capacity_bytes
+
+        usable_bytes = self.usable_bytes
+
+        headroom_bytes = self.headroom_bytes
+
+        deficit_bytes = self.deficit_bytes
+
+        host_bytes_per_node = self.host_bytes_per_node
+
+        nvme_bytes_per_node = self.nvme_bytes_per_node
+
+        checkpoint_bytes: dict[str, Any] | None
+        if isinstance(self.checkpoint_bytes, CheckpointAnswer):
+            checkpoint_bytes = self.checkpoint_bytes.to_dict()
+        else:
+            checkpoint_bytes = self.checkpoint_bytes
+
+        serving: dict[str, Any] | None
+        if isinstance(self.serving, ServingAnswer):
+            serving = self.serving.to_dict()
+        else:
+            serving = self.serving
+
+        throughput: dict[str, Any] | None
+        if isinstance(self.throughput, ThroughputAnswer):
+            throughput = self.throughput.to_dict()
+        else:
+            throughput = self.throughput
+
+        rules_of_thumb = []
+        for rules_of_thumb_item_data in self.rules_of_thumb:
+            rules_of_thumb_item = rules_of_thumb_item_data.to_dict()
+            rules_of_thumb.append(rules_of_thumb_item)
+
+        remedies = []
+        for remedies_item_data in self.remedies:
+            remedies_item = remedies_item_data.to_dict()
+            remedies.append(remedies_item)
+
+        assumptions = self.assumptions
+
+        warnings = self.warnings
+
+        calibration: None | str
+        calibration = self.calibration
+
+        calibration_level = self.calibration_level
+
+        calibration_measurements = self.calibration_measurements
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "verdict": verdict,
+                "basis": basis,
+                "num_gpus": num_gpus,
+                "per_gpu": per_gpu,
+                "capacity_bytes": capacity_bytes,
+                "usable_bytes": usable_bytes,
+                "headroom_bytes": headroom_bytes,
+                "deficit_bytes": deficit_bytes,
+                "host_bytes_per_node": host_bytes_per_node,
+                "nvme_bytes_per_node": nvme_bytes_per_node,
+                "checkpoint_bytes": checkpoint_bytes,
+                "serving": serving,
+                "throughput": throughput,
+                "rules_of_thumb": rules_of_thumb,
+                "remedies": remedies,
+                "assumptions": assumptions,
+                "warnings": warnings,
+                "calibration": calibration,
+                "calibration_level": calibration_level,
+                "calibration_measurements": calibration_measurements,
+            }
+        )
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.checkpoint_answer import CheckpointAnswer  # noqa: PLC0415
+        from ..models.per_gpu_answer import PerGpuAnswer  # noqa: PLC0415
+        from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
+        from ..models.rule_answer import RuleAnswer  # noqa: PLC0415
+        from ..models.serving_answer import ServingAnswer  # noqa: PLC0415
+        from ..models.throughput_answer import ThroughputAnswer  # noqa: PLC0415
+
+        d = dict(src_dict)
+        verdict = d.pop("verdict")
+
+        basis = d.pop("basis")
+
+        num_gpus = d.pop("num_gpus")
+
+        per_gpu = PerGpuAnswer.from_dict(d.pop("per_gpu"))
+
+        capacity_bytes = d.pop("capacity_bytes")
+
+        usable_bytes = d.pop("usable_bytes")
+
+        headroom_bytes = d.pop("headroom_bytes")
+
+        deficit_bytes = d.pop("deficit_bytes")
+
+        host_bytes_per_node = d.pop("host_bytes_per_node")
+
+        nvme_bytes_per_node = d.pop("nvme_bytes_per_node")
+
+        def _parse_checkpoint_bytes(data: object) -> CheckpointAnswer | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                checkpoint_bytes_type_0 = CheckpointAnswer.from_dict(data)
+
+                return checkpoint_bytes_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(CheckpointAnswer | None, data)
+
+        checkpoint_bytes = _parse_checkpoint_bytes(d.pop("checkpoint_bytes"))
+
+        def _parse_serving(data: object) -> None | ServingAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                serving_type_0 = ServingAnswer.from_dict(data)
+
+                return serving_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | ServingAnswer, data)
+
+        serving = _parse_serving(d.pop("serving"))
+
+        def _parse_throughput(data: object) -> None | ThroughputAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                throughput_type_0 = ThroughputAnswer.from_dict(data)
+
+                return throughput_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | ThroughputAnswer, data)
+
+        throughput = _parse_throughput(d.pop("throughput"))
+
+        rules_of_thumb = []
+        _rules_of_thumb = d.pop("rules_of_thumb")
+        for rules_of_thumb_item_data in _rules_of_thumb:
+            rules_of_thumb_item = RuleAnswer.from_dict(rules_of_thumb_item_data)
+
+            rules_of_thumb.append(rules_of_thumb_item)
+
+        remedies = []
+        _remedies = d.pop("remedies")
+        for remedies_item_data in _remedies:
+            remedies_item = RemedyAnswer.from_dict(remedies_item_data)
+
+            remedies.append(remedies_item)
+
+        assumptions = cast(list[str], d.pop("assumptions"))
+
+        warnings = cast(list[str], d.pop("warnings"))
+
+        def _parse_calibration(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        calibration = _parse_calibration(d.pop("calibration"))
+
+        calibration_level = d.pop("calibration_level")
+
+        calibration_measurements = d.pop("calibration_measurements")
+
+        fit_answer = cls(
+            verdict=verdict,
+            basis=basis,
+            num_gpus=num_gpus,
+            per_gpu=per_gpu,
+            capacity_bytes=capacity_bytes,
+            usable_bytes=usable_bytes,
+            headroom_bytes=headroom_bytes,
+            deficit_bytes=deficit_bytes,
+            host_bytes_per_node=host_bytes_per_node,
+            nvme_bytes_per_node=nvme_bytes_per_node,
+            checkpoint_bytes=checkpoint_bytes,
+            serving=serving,
+            throughput=throughput,
+            rules_of_thumb=rules_of_thumb,
+            remedies=remedies,
+            assumptions=assumptions,
+            warnings=warnings,
+            calibration=calibration,
+            calibration_level=calibration_level,
+            calibration_measurements=calibration_measurements,
+        )
+
+        fit_answer.additional_properties = d
+        return fit_answer
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.gpu_by_memory import GpuByMemory
+    from ..models.inline_model import InlineModel
+    from ..models.layout_request import LayoutRequest
+    from ..models.serve_request import ServeRequest
+    from ..models.train_request import TrainRequest
+
+
+T = TypeVar("T", bound="FitRequest")
+
+
+@_attrs_define
+class FitRequest:
+    """A question: does this workload fit on this GPU in this layout.
+
+    Attributes:
+        model (InlineModel | str): Stored or catalogue name, or an inline model.
+        workload (ServeRequest | TrainRequest): What runs.
+        gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
+        layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
+            context parallel.
+    """
+
+    model: InlineModel | str
+    workload: ServeRequest | TrainRequest
+    gpu: GpuByMemory | str
+    layout: LayoutRequest | Unset = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
+        from ..models.inline_model import InlineModel  # noqa: PLC0415
+        from ..models.train_request import TrainRequest  # noqa: PLC0415
+
+        model: dict[str, Any] | str
+        if isinstance(self.model, InlineModel):
+            model = self.model.to_dict()
+        else:
+            model = self.model
+
+        workload: dict[str, Any]
+        if isinstance(self.workload, TrainRequest):
+            workload = self.workload.to_dict()
+        else:
+            workload = self.workload.to_dict()
+
+        gpu: dict[str, Any] | str
+        if isinstance(self.gpu, GpuByMemory):
+            gpu = self.gpu.to_dict()
+        else:
+            gpu = self.gpu
+
+        layout: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.layout, Unset):
+            layout = self.layout.to_dict()
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update(
+            {
+                "model": model,
+                "workload": workload,
+                "gpu": gpu,
+            }
+        )
+        if layout is not UNSET:
+            field_dict["layout"] = layout
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
+        from ..models.inline_model import InlineModel  # noqa: PLC0415
+        from ..models.layout_request import LayoutRequest  # noqa: PLC0415
+        from ..models.serve_request import ServeRequest  # noqa: PLC0415
+        from ..models.train_request import TrainRequest  # noqa: PLC0415
+
+        d = dict(src_dict)
+
+        def _parse_model(data: object) -> InlineModel | str:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                model_type_1 = InlineModel.from_dict(data)
+
+                return model_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(InlineModel | str, data)
+
+        model = _parse_model(d.pop("model"))
+
+        def _parse_workload(data: object) -> ServeRequest | TrainRequest:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                workload_type_0 = TrainRequest.from_dict(data)
+
+                return workload_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            workload_type_1 = ServeRequest.from_dict(data)
+
+            return workload_type_1
+
+        workload = _parse_workload(d.pop("workload"))
+
+        def _parse_gpu(data: object) -> GpuByMemory | str:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                gpu_type_1 = GpuByMemory.from_dict(data)
+
+                return gpu_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(GpuByMemory | str, data)
+
+        gpu = _parse_gpu(d.pop("gpu"))
+
+        _layout = d.pop("layout", UNSET)
+        layout: LayoutRequest | Unset
+        if isinstance(_layout, Unset):
+            layout = UNSET
+        else:
+            layout = LayoutRequest.from_dict(_layout)
+
+        fit_request = cls(
+            model=model,
+            workload=workload,
+            gpu=gpu,
+            layout=layout,
+        )
+
+        return fit_request

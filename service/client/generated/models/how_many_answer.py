@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+if TYPE_CHECKING:
+    from ..models.candidate_answer import CandidateAnswer
+    from ..models.memory_answer import MemoryAnswer
+    from ..models.rejected_answer import RejectedAnswer
+    from ..models.remedy_answer import RemedyAnswer
+    from ..models.searched_answer import SearchedAnswer
+
+
+T = TypeVar("T", bound="HowManyAnswer")
+
+
+@_attrs_define
+class HowManyAnswer:
+    """The fewest GPUs of one kind; `num_gpus` is null when no number is enough.
+
+    Attributes:
+        num_gpus (int | None):
+        gpu (MemoryAnswer | str): The GPU, as a request names or describes it.
+        candidates (list[CandidateAnswer]): What is enough on that many GPUs, the fastest first.
+        rejected (list[RejectedAnswer]): Why each smaller number fails.
+        searched (SearchedAnswer): How much was considered, how much of it was estimated, and what needed no estimate,
+            by reason.
+        reason (None | str): Why no number is enough.
+        closest (None | RejectedAnswer): The closest miss.
+        smallest_change (None | RemedyAnswer): The smallest change that would help.
+        assumptions (list[str]): Every default that was used and not searched.
+    """
+
+    num_gpus: int | None
+    gpu: MemoryAnswer | str
+    candidates: list[CandidateAnswer]
+    rejected: list[RejectedAnswer]
+    searched: SearchedAnswer
+    reason: None | str
+    closest: None | RejectedAnswer
+    smallest_change: None | RemedyAnswer
+    assumptions: list[str]
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
+        from ..models.rejected_answer import RejectedAnswer  # noqa: PLC0415
+        from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
+
+        num_gpus: int | None
+        num_gpus = self.num_gpus
+
+        gpu: dict[str, Any] | str
+        if isinstance(self.gpu, MemoryAnswer):
+            gpu = self.gpu.to_dict()
+        else:
+            gpu = self.gpu
+
+        candidates = []
+        for candidates_item_data in self.candidates:
+            candidates_item = candidates_item_data.to_dict()
+            candidates.append(candidates_item)
+
+        rejected = []
+        for rejected_item_data in self.rejected:
+            rejected_item = rejected_item_data.to_dict()
+            rejected.append(rejected_item)
+
+        searched = self.searched.to_dict()
+
+        reason: None | str
+        reason = self.reason
+
+        closest: dict[str, Any] | None
+        if isinstance(self.closest, RejectedAnswer):
+            closest = self.closest.to_dict()
+        else:
+            closest = self.closest
+
+        smallest_change: dict[str, Any] | None
+        if isinstance(self.smallest_change, RemedyAnswer):
+            smallest_change = self.smallest_change.to_dict()
+        else:
+            smallest_change = self.smallest_change
+
+        assumptions = self.assumptions
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "num_gpus": num_gpus,
+                "gpu": gpu,
+                "candidates": candidates,
+                "rejected": rejected,
+                "searched": searched,
+                "reason": reason,
+                "closest": closest,
+                "smallest_change": smallest_change,
+                "assumptions": assumptions,
+            }
+        )
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.candidate_answer import CandidateAnswer  # noqa: PLC0415
+        from ..models.memory_answer import MemoryAnswer  # noqa: PLC0415
+        from ..models.rejected_answer import RejectedAnswer  # noqa: PLC0415
+        from ..models.remedy_answer import RemedyAnswer  # noqa: PLC0415
+        from ..models.searched_answer import SearchedAnswer  # noqa: PLC0415
+
+        d = dict(src_dict)
+
+        def _parse_num_gpus(data: object) -> int | None:
+            if data is None:
+                return data
+            return cast(int | None, data)
+
+        num_gpus = _parse_num_gpus(d.pop("num_gpus"))
+
+        def _parse_gpu(data: object) -> MemoryAnswer | str:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                gpu_type_1 = MemoryAnswer.from_dict(data)
+
+                return gpu_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(MemoryAnswer | str, data)
+
+        gpu = _parse_gpu(d.pop("gpu"))
+
+        candidates = []
+        _candidates = d.pop("candidates")
+        for candidates_item_data in _candidates:
+            candidates_item = CandidateAnswer.from_dict(candidates_item_data)
+
+            candidates.append(candidates_item)
+
+        rejected = []
+        _rejected = d.pop("rejected")
+        for rejected_item_data in _rejected:
+            rejected_item = RejectedAnswer.from_dict(rejected_item_data)
+
+            rejected.append(rejected_item)
+
+        searched = SearchedAnswer.from_dict(d.pop("searched"))
+
+        def _parse_reason(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        reason = _parse_reason(d.pop("reason"))
+
+        def _parse_closest(data: object) -> None | RejectedAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                closest_type_0 = RejectedAnswer.from_dict(data)
+
+                return closest_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | RejectedAnswer, data)
+
+        closest = _parse_closest(d.pop("closest"))
+
+        def _parse_smallest_change(data: object) -> None | RemedyAnswer:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                smallest_change_type_0 = RemedyAnswer.from_dict(data)
+
+                return smallest_change_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(None | RemedyAnswer, data)
+
+        smallest_change = _parse_smallest_change(d.pop("smallest_change"))
+
+        assumptions = cast(list[str], d.pop("assumptions"))
+
+        how_many_answer = cls(
+            num_gpus=num_gpus,
+            gpu=gpu,
+            candidates=candidates,
+            rejected=rejected,
+            searched=searched,
+            reason=reason,
+            closest=closest,
+            smallest_change=smallest_change,
+            assumptions=assumptions,
+        )
+
+        how_many_answer.additional_properties = d
+        return how_many_answer
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

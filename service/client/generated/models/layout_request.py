@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+
+from ..models.sharding import Sharding, check_sharding
+from ..types import UNSET, Unset
+
+T = TypeVar("T", bound="LayoutRequest")
+
+
+@_attrs_define
+class LayoutRequest:
+    """How one job is spread over GPUs; their number is data x tensor x pipeline x context parallel.
+
+    Attributes:
+        data_parallel (int | Unset): Ranks along this axis.
+        tensor_parallel (int | Unset): Ranks along this axis.
+        pipeline_parallel (int | Unset): Ranks along this axis.
+        context_parallel (int | Unset): Ranks along this axis.
+        expert_parallel (int | Unset): Ranks along this axis.
+        expert_tensor_parallel (int | Unset): Ranks along this axis.
+        virtual_pipeline_stages (int | Unset): Ranks along this axis.
+        zero_stage (int | Unset): What is sharded over ranks.
+        sharding (Sharding | Unset): Who shards the states over the data-parallel ranks.
+        sequence_parallel (bool | Unset): Norms and dropout are split as well.
+        reshard_after_forward (bool | Unset): Free gathered weights after forward.
+        shard_embeddings_separately (bool | Unset): Embedding and head are their own shard groups.
+        shard_size (int | Unset): Ranks along this axis.
+        network_bytes_per_second (int | Unset): What one node's network carries in one direction; it decides time, not
+            memory.
+        host_memory_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.
+        nvme_bytes (int | str | Unset): Bytes as an integer, or with a binary unit: `80Gi`, `81920Mi`.
+        gpus_per_node (int | Unset): GPUs that share a host.
+    """
+
+    data_parallel: int | Unset = UNSET
+    tensor_parallel: int | Unset = UNSET
+    pipeline_parallel: int | Unset = UNSET
+    context_parallel: int | Unset = UNSET
+    expert_parallel: int | Unset = UNSET
+    expert_tensor_parallel: int | Unset = UNSET
+    virtual_pipeline_stages: int | Unset = UNSET
+    zero_stage: int | Unset = UNSET
+    sharding: Sharding | Unset = UNSET
+    sequence_parallel: bool | Unset = UNSET
+    reshard_after_forward: bool | Unset = UNSET
+    shard_embeddings_separately: bool | Unset = UNSET
+    shard_size: int | Unset = UNSET
+    network_bytes_per_second: int | Unset = UNSET
+    host_memory_bytes: int | str | Unset = UNSET
+    nvme_bytes: int | str | Unset = UNSET
+    gpus_per_node: int | Unset = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        data_parallel = self.data_parallel
+
+        tensor_parallel = self.tensor_parallel
+
+        pipeline_parallel = self.pipeline_parallel
+
+        context_parallel = self.context_parallel
+
+        expert_parallel = self.expert_parallel
+
+        expert_tensor_parallel = self.expert_tensor_parallel
+
+        virtual_pipeline_stages = self.virtual_pipeline_stages
+
+        zero_stage = self.zero_stage
+
+        sharding: str | Unset = UNSET
+        if not isinstance(self.sharding, Unset):
+            sharding = self.sharding
+
+        sequence_parallel = self.sequence_parallel
+
+        reshard_after_forward = self.reshard_after_forward
+
+        shard_embeddings_separately = self.shard_embeddings_separately
+
+        shard_size = self.shard_size
+
+        network_bytes_per_second = self.network_bytes_per_second
+
+        host_memory_bytes: int | str | Unset
+        if isinstance(self.host_memory_bytes, Unset):
+            host_memory_bytes = UNSET
+        else:
+            host_memory_bytes = self.host_memory_bytes
+
+        nvme_bytes: int | str | Unset
+        if isinstance(self.nvme_bytes, Unset):
+            nvme_bytes = UNSET
+        else:
+            nvme_bytes = self.nvme_bytes
+
+        gpus_per_node = self.gpus_per_node
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update({})
+        if data_parallel is not UNSET:
+            field_dict["data_parallel"] = data_parallel
+        if tensor_parallel is not UNSET:
+            field_dict["tensor_parallel"] = tensor_parallel
+        if pipeline_parallel is not UNSET:
+            field_dict["pipeline_parallel"] = pipeline_parallel
+        if context_parallel is not UNSET:
+            field_dict["context_parallel"] = context_parallel
+        if expert_parallel is not UNSET:
+            field_dict["expert_parallel"] = expert_parallel
+        if expert_tensor_parallel is not UNSET:
+            field_dict["expert_tensor_parallel"] = expert_tensor_parallel
+        if virtual_pipeline_stages is not UNSET:
+            field_dict["virtual_pipeline_stages"] = virtual_pipeline_stages
+        if zero_stage is not UNSET:
+            field_dict["zero_stage"] = zero_stage
+        if sharding is not UNSET:
+            field_dict["sharding"] = sharding
+        if sequence_parallel is not UNSET:
+            field_dict["sequence_parallel"] = sequence_parallel
+        if reshard_after_forward is not UNSET:
+            field_dict["reshard_after_forward"] = reshard_after_forward
+        if shard_embeddings_separately is not UNSET:
+            field_dict["shard_embeddings_separately"] = shard_embeddings_separately
+        if shard_size is not UNSET:
+            field_dict["shard_size"] = shard_size
+        if network_bytes_per_second is not UNSET:
+            field_dict["network_bytes_per_second"] = network_bytes_per_second
+        if host_memory_bytes is not UNSET:
+            field_dict["host_memory_bytes"] = host_memory_bytes
+        if nvme_bytes is not UNSET:
+            field_dict["nvme_bytes"] = nvme_bytes
+        if gpus_per_node is not UNSET:
+            field_dict["gpus_per_node"] = gpus_per_node
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        d = dict(src_dict)
+        data_parallel = d.pop("data_parallel", UNSET)
+
+        tensor_parallel = d.pop("tensor_parallel", UNSET)
+
+        pipeline_parallel = d.pop("pipeline_parallel", UNSET)
+
+        context_parallel = d.pop("context_parallel", UNSET)
+
+        expert_parallel = d.pop("expert_parallel", UNSET)
+
+        expert_tensor_parallel = d.pop("expert_tensor_parallel", UNSET)
+
+        virtual_pipeline_stages = d.pop("virtual_pipeline_stages", UNSET)
+
+        zero_stage = d.pop("zero_stage", UNSET)
+
+        _sharding = d.pop("sharding", UNSET)
+        sharding: Sharding | Unset
+        if isinstance(_sharding, Unset):
+            sharding = UNSET
+        else:
+            sharding = check_sharding(_sharding)
+
+        sequence_parallel = d.pop("sequence_parallel", UNSET)
+
+        reshard_after_forward = d.pop("reshard_after_forward", UNSET)
+
+        shard_embeddings_separately = d.pop("shard_embeddings_separately", UNSET)
+
+        shard_size = d.pop("shard_size", UNSET)
+
+        network_bytes_per_second = d.pop("network_bytes_per_second", UNSET)
+
+        def _parse_host_memory_bytes(data: object) -> int | str | Unset:
+            if isinstance(data, Unset):
+                return data
+            return cast(int | str | Unset, data)
+
+        host_memory_bytes = _parse_host_memory_bytes(d.pop("host_memory_bytes", UNSET))
+
+        def _parse_nvme_bytes(data: object) -> int | str | Unset:
+            if isinstance(data, Unset):
+                return data
+            return cast(int | str | Unset, data)
+
+        nvme_bytes = _parse_nvme_bytes(d.pop("nvme_bytes", UNSET))
+
+        gpus_per_node = d.pop("gpus_per_node", UNSET)
+
+        layout_request = cls(
+            data_parallel=data_parallel,
+            tensor_parallel=tensor_parallel,
+            pipeline_parallel=pipeline_parallel,
+            context_parallel=context_parallel,
+            expert_parallel=expert_parallel,
+            expert_tensor_parallel=expert_tensor_parallel,
+            virtual_pipeline_stages=virtual_pipeline_stages,
+            zero_stage=zero_stage,
+            sharding=sharding,
+            sequence_parallel=sequence_parallel,
+            reshard_after_forward=reshard_after_forward,
+            shard_embeddings_separately=shard_embeddings_separately,
+            shard_size=shard_size,
+            network_bytes_per_second=network_bytes_per_second,
+            host_memory_bytes=host_memory_bytes,
+            nvme_bytes=nvme_bytes,
+            gpus_per_node=gpus_per_node,
+        )
+
+        return layout_request

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+
+from ..models.d_type import DType, check_d_type
+from ..models.lora_request_target_modules_type_0 import LoraRequestTargetModulesType0, check_lora_request_target_modules_type_0
+from ..models.lora_request_variant import LoraRequestVariant, check_lora_request_variant
+from ..types import UNSET, Unset
+
+T = TypeVar("T", bound="LoraRequest")
+
+
+@_attrs_define
+class LoraRequest:
+    """Low-rank adapters (arXiv:2106.09685).
+
+    Attributes:
+        rank (int | Unset): Rank of the adapters.
+        target_modules (list[str] | LoraRequestTargetModulesType0 | Unset): Which linear layers; `all-linear` is all but
+            the head.
+        dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
+        variant (LoraRequestVariant | Unset): Kind of adapter.
+    """
+
+    rank: int | Unset = UNSET
+    target_modules: list[str] | LoraRequestTargetModulesType0 | Unset = UNSET
+    dtype: DType | Unset = UNSET
+    variant: LoraRequestVariant | Unset = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        rank = self.rank
+
+        target_modules: list[str] | str | Unset
+        if isinstance(self.target_modules, Unset):
+            target_modules = UNSET
+        elif isinstance(self.target_modules, str):
+            target_modules = self.target_modules
+        else:
+            target_modules = self.target_modules
+
+        dtype: str | Unset = UNSET
+        if not isinstance(self.dtype, Unset):
+            dtype = self.dtype
+
+        variant: str | Unset = UNSET
+        if not isinstance(self.variant, Unset):
+            variant = self.variant
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update({})
+        if rank is not UNSET:
+            field_dict["rank"] = rank
+        if target_modules is not UNSET:
+            field_dict["target_modules"] = target_modules
+        if dtype is not UNSET:
+            field_dict["dtype"] = dtype
+        if variant is not UNSET:
+            field_dict["variant"] = variant
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        d = dict(src_dict)
+        rank = d.pop("rank", UNSET)
+
+        def _parse_target_modules(data: object) -> list[str] | LoraRequestTargetModulesType0 | Unset:
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                target_modules_type_0 = check_lora_request_target_modules_type_0(data)
+
+                return target_modules_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, list):
+                raise TypeError()
+            target_modules_type_1 = cast(list[str], data)
+
+            return target_modules_type_1
+
+        target_modules = _parse_target_modules(d.pop("target_modules", UNSET))
+
+        _dtype = d.pop("dtype", UNSET)
+        dtype: DType | Unset
+        if isinstance(_dtype, Unset):
+            dtype = UNSET
+        else:
+            dtype = check_d_type(_dtype)
+
+        _variant = d.pop("variant", UNSET)
+        variant: LoraRequestVariant | Unset
+        if isinstance(_variant, Unset):
+            variant = UNSET
+        else:
+            variant = check_lora_request_variant(_variant)
+
+        lora_request = cls(
+            rank=rank,
+            target_modules=target_modules,
+            dtype=dtype,
+            variant=variant,
+        )
+
+        return lora_request

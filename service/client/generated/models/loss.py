@@ -1,0 +1,17 @@
+from typing import Literal
+
+Loss = Literal["chunked", "flash_cross_entropy", "full_logits", "fused_cross_entropy", "fused_linear"]
+
+LOSS_VALUES: set[Loss] = {
+    "chunked",
+    "flash_cross_entropy",
+    "full_logits",
+    "fused_cross_entropy",
+    "fused_linear",
+}
+
+
+def check_loss(value: str) -> Loss:
+    if value in LOSS_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {LOSS_VALUES!r}")

@@ -1,0 +1,14 @@
+from typing import Literal
+
+MeasurementAnswerSource = Literal["import", "probe"]
+
+MEASUREMENT_ANSWER_SOURCE_VALUES: set[MeasurementAnswerSource] = {
+    "import",
+    "probe",
+}
+
+
+def check_measurement_answer_source(value: str) -> MeasurementAnswerSource:
+    if value in MEASUREMENT_ANSWER_SOURCE_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {MEASUREMENT_ANSWER_SOURCE_VALUES!r}")

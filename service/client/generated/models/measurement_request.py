@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+
+from ..models.priority import Priority, check_priority
+from ..models.probe_device import ProbeDevice, check_probe_device
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.inline_model import InlineModel
+    from ..models.layout_request import LayoutRequest
+    from ..models.serve_request import ServeRequest
+    from ..models.train_request import TrainRequest
+
+
+T = TypeVar("T", bound="MeasurementRequest")
+
+
+@_attrs_define
+class MeasurementRequest:
+    """A probe to be run.
+
+    Attributes:
+        model (InlineModel | str): Stored or catalogue name, or an inline model.
+        workload (ServeRequest | TrainRequest): What runs.
+        device (ProbeDevice): Where a probe runs: a real CPU, fake tensors, or a real GPU.
+        layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
+            context parallel.
+        gpu (str | Unset): Name or alias of a GPU of the catalogue.
+        priority (Priority | Unset): Which queued job goes first.
+        full_depth (bool | Unset): Run every layer instead of slices. Default: False.
+        rank (int | Unset): Which rank of the layout is run; the first holds most. Default: 0.
+    """
+
+    model: InlineModel | str
+    workload: ServeRequest | TrainRequest
+    device: ProbeDevice
+    layout: LayoutRequest | Unset = UNSET
+    gpu: str | Unset = UNSET
+    priority: Priority | Unset = UNSET
+    full_depth: bool | Unset = False
+    rank: int | Unset = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        from ..models.inline_model import InlineModel  # noqa: PLC0415
+        from ..models.train_request import TrainRequest  # noqa: PLC0415
+
+        model: dict[str, Any] | str
+        if isinstance(self.model, InlineModel):
+            model = self.model.to_dict()
+        else:
+            model = self.model
+
+        workload: dict[str, Any]
+        if isinstance(self.workload, TrainRequest):
+            workload = self.workload.to_dict()
+        else:
+            workload = self.workload.to_dict()
+
+        device: str = self.device
+
+        layout: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.layout, Unset):
+            layout = self.layout.to_dict()
+
+        gpu = self.gpu
+
+        priority: str | Unset = UNSET
+        if not isinstance(self.priority, Unset):
+            priority = self.priority
+
+        full_depth = self.full_depth
+
+        rank = self.rank
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update(
+            {
+                "model": model,
+                "workload": workload,
+                "device": device,
+            }
+        )
+        if layout is not UNSET:
+            field_dict["layout"] = layout
+        if gpu is not UNSET:
+            field_dict["gpu"] = gpu
+        if priority is not UNSET:
+            field_dict["priority"] = priority
+        if full_depth is not UNSET:
+            field_dict["full_depth"] = full_depth
+        if rank is not UNSET:
+            field_dict["rank"] = rank
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.inline_model import InlineModel  # noqa: PLC0415
+        from ..models.layout_request import LayoutRequest  # noqa: PLC0415
+        from ..models.serve_request import ServeRequest  # noqa: PLC0415
+        from ..models.train_request import TrainRequest  # noqa: PLC0415
+
+        d = dict(src_dict)
+
+        def _parse_model(data: object) -> InlineModel | str:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                model_type_1 = InlineModel.from_dict(data)
+
+                return model_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(InlineModel | str, data)
+
+        model = _parse_model(d.pop("model"))
+
+        def _parse_workload(data: object) -> ServeRequest | TrainRequest:
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                workload_type_0 = TrainRequest.from_dict(data)
+
+                return workload_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            workload_type_1 = ServeRequest.from_dict(data)
+
+            return workload_type_1
+
+        workload = _parse_workload(d.pop("workload"))
+
+        device = check_probe_device(d.pop("device"))
+
+        _layout = d.pop("layout", UNSET)
+        layout: LayoutRequest | Unset
+        if isinstance(_layout, Unset):
+            layout = UNSET
+        else:
+            layout = LayoutRequest.from_dict(_layout)
+
+        gpu = d.pop("gpu", UNSET)
+
+        _priority = d.pop("priority", UNSET)
+        priority: Priority | Unset
+        if isinstance(_priority, Unset):
+            priority = UNSET
+        else:
+            priority = check_priority(_priority)
+
+        full_depth = d.pop("full_depth", UNSET)
+
+        rank = d.pop("rank", UNSET)
+
+        measurement_request = cls(
+            model=model,
+            workload=workload,
+            device=device,
+            layout=layout,
+            gpu=gpu,
+            priority=priority,
+            full_depth=full_depth,
+            rank=rank,
+        )
+
+        return measurement_request

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.model_answer_architecture import ModelAnswerArchitecture
+    from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes
+    from ..models.parameters_answer import ParametersAnswer
+
+
+T = TypeVar("T", bound="ModelAnswer")
+
+
+@_attrs_define
+class ModelAnswer:
+    """One model at one revision; revisions are never changed.
+
+    Attributes:
+        name (str):
+        revision (int):
+        origin (str): `stored` or `catalogue`.
+        family (str):
+        created_at (None | str): RFC 3339, UTC; null for the catalogue.
+        parameters (ParametersAnswer): Numbers of parameters; `active` are those that one token uses.
+        weight_bytes (ModelAnswerWeightBytes): Bytes of the weights by number format.
+        architecture (ModelAnswerArchitecture):
+        warnings (list[str]):
+        aliases (list[str] | Unset):
+        source (None | str | Unset): Where the catalogue took the config.json from; null for a stored model.
+    """
+
+    name: str
+    revision: int
+    origin: str
+    family: str
+    created_at: None | str
+    parameters: ParametersAnswer
+    weight_bytes: ModelAnswerWeightBytes
+    architecture: ModelAnswerArchitecture
+    warnings: list[str]
+    aliases: list[str] | Unset = UNSET
+    source: None | str | Unset = UNSET
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        name = self.name
+
+        revision = self.revision
+
+        origin = self.origin
+
+        family = self.family
+
+        created_at: None | str
+        created_at = self.created_at
+
+        parameters = self.parameters.to_dict()
+
+        weight_bytes = self.weight_bytes.to_dict()
+
+        architecture = self.architecture.to_dict()
+
+        warnings = self.warnings
+
+        aliases: list[str] | Unset = UNSET
+        if not isinstance(self.aliases, Unset):
+            aliases = self.aliases
+
+        source: None | str | Unset
+        if isinstance(self.source, Unset):
+            source = UNSET
+        else:
+            source = self.source
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "name": name,
+                "revision": revision,
+                "origin": origin,
+                "family": family,
+                "created_at": created_at,
+                "parameters": parameters,
+                "weight_bytes": weight_bytes,
+                "architecture": architecture,
+                "warnings": warnings,
+            }
+        )
+        if aliases is not UNSET:
+            field_dict["aliases"] = aliases
+        if source is not UNSET:
+            field_dict["source"] = source
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.model_answer_architecture import ModelAnswerArchitecture  # noqa: PLC0415
+        from ..models.model_answer_weight_bytes import ModelAnswerWeightBytes  # noqa: PLC0415
+        from ..models.parameters_answer import ParametersAnswer  # noqa: PLC0415
+
+        d = dict(src_dict)
+        name = d.pop("name")
+
+        revision = d.pop("revision")
+
+        origin = d.pop("origin")
+
+        family = d.pop("family")
+
+        def _parse_created_at(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        created_at = _parse_created_at(d.pop("created_at"))
+
+        parameters = ParametersAnswer.from_dict(d.pop("parameters"))
+
+        weight_bytes = ModelAnswerWeightBytes.from_dict(d.pop("weight_bytes"))
+
+        architecture = ModelAnswerArchitecture.from_dict(d.pop("architecture"))
+
+        warnings = cast(list[str], d.pop("warnings"))
+
+        aliases = cast(list[str], d.pop("aliases", UNSET))
+
+        def _parse_source(data: object) -> None | str | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            return cast(None | str | Unset, data)
+
+        source = _parse_source(d.pop("source", UNSET))
+
+        model_answer = cls(
+            name=name,
+            revision=revision,
+            origin=origin,
+            family=family,
+            created_at=created_at,
+            parameters=parameters,
+            weight_bytes=weight_bytes,
+            architecture=architecture,
+            warnings=warnings,
+            aliases=aliases,
+            source=source,
+        )
+
+        model_answer.additional_properties = d
+        return model_answer
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define as _attrs_define
+
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.model_source_architecture import ModelSourceArchitecture
+    from ..models.model_source_hf_config import ModelSourceHfConfig
+    from ..models.model_source_safetensors_header import ModelSourceSafetensorsHeader
+    from ..models.model_source_safetensors_index import ModelSourceSafetensorsIndex
+
+
+T = TypeVar("T", bound="ModelSource")
+
+
+@_attrs_define
+class ModelSource:
+    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked.
+
+    Attributes:
+        hf_config (ModelSourceHfConfig | Unset): A Hugging Face config.json.
+        architecture (ModelSourceArchitecture | Unset): Our own spec, as GET shows it.
+        safetensors_index (ModelSourceSafetensorsIndex | Unset): A model.safetensors.index.json: its total_size must be
+            the tree's, or `warnings` says why not.
+        safetensors_header (ModelSourceSafetensorsHeader | Unset): The JSON header of a single safetensors file, in
+            place of an index.
+    """
+
+    hf_config: ModelSourceHfConfig | Unset = UNSET
+    architecture: ModelSourceArchitecture | Unset = UNSET
+    safetensors_index: ModelSourceSafetensorsIndex | Unset = UNSET
+    safetensors_header: ModelSourceSafetensorsHeader | Unset = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        hf_config: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.hf_config, Unset):
+            hf_config = self.hf_config.to_dict()
+
+        architecture: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.architecture, Unset):
+            architecture = self.architecture.to_dict()
+
+        safetensors_index: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.safetensors_index, Unset):
+            safetensors_index = self.safetensors_index.to_dict()
+
+        safetensors_header: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.safetensors_header, Unset):
+            safetensors_header = self.safetensors_header.to_dict()
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update({})
+        if hf_config is not UNSET:
+            field_dict["hf_config"] = hf_config
+        if architecture is not UNSET:
+            field_dict["architecture"] = architecture
+        if safetensors_index is not UNSET:
+            field_dict["safetensors_index"] = safetensors_index
+        if safetensors_header is not UNSET:
+            field_dict["safetensors_header"] = safetensors_header
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.model_source_architecture import ModelSourceArchitecture  # noqa: PLC0415
+        from ..models.model_source_hf_config import ModelSourceHfConfig  # noqa: PLC0415
+        from ..models.model_source_safetensors_header import ModelSourceSafetensorsHeader  # noqa: PLC0415
+        from ..models.model_source_safetensors_index import ModelSourceSafetensorsIndex  # noqa: PLC0415
+
+        d = dict(src_dict)
+        _hf_config = d.pop("hf_config", UNSET)
+        hf_config: ModelSourceHfConfig | Unset
+        if isinstance(_hf_config, Unset):
+            hf_config = UNSET
+        else:
+            hf_config = ModelSourceHfConfig.from_dict(_hf_config)
+
+        _architecture = d.pop("architecture", UNSET)
+        architecture: ModelSourceArchitecture | Unset
+        if isinstance(_architecture, Unset):
+            architecture = UNSET
+        else:
+            architecture = ModelSourceArchitecture.from_dict(_architecture)
+
+        _safetensors_index = d.pop("safetensors_index", UNSET)
+        safetensors_index: ModelSourceSafetensorsIndex | Unset
+        if isinstance(_safetensors_index, Unset):
+            safetensors_index = UNSET
+        else:
+            safetensors_index = ModelSourceSafetensorsIndex.from_dict(_safetensors_index)
+
+        _safetensors_header = d.pop("safetensors_header", UNSET)
+        safetensors_header: ModelSourceSafetensorsHeader | Unset
+        if isinstance(_safetensors_header, Unset):
+            safetensors_header = UNSET
+        else:
+            safetensors_header = ModelSourceSafetensorsHeader.from_dict(_safetensors_header)
+
+        model_source = cls(
+            hf_config=hf_config,
+            architecture=architecture,
+            safetensors_index=safetensors_index,
+            safetensors_header=safetensors_header,
+        )
+
+        return model_source

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+if TYPE_CHECKING:
+    from ..models.share_answer import ShareAnswer
+
+
+T = TypeVar("T", bound="ReservationAnswer")
+
+
+@_attrs_define
+class ReservationAnswer:
+    """A reservation that lives.
+
+    Attributes:
+        id (str):
+        cluster (str):
+        holder (str):
+        num_gpus (int): Whole GPUs of all nodes.
+        gpus (list[ShareAnswer]):
+        created_at (str): RFC 3339, UTC.
+        expires_at (str): RFC 3339, UTC.
+    """
+
+    id: str
+    cluster: str
+    holder: str
+    num_gpus: int
+    gpus: list[ShareAnswer]
+    created_at: str
+    expires_at: str
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        id = self.id
+
+        cluster = self.cluster
+
+        holder = self.holder
+
+        num_gpus = self.num_gpus
+
+        gpus = []
+        for gpus_item_data in self.gpus:
+            gpus_item = gpus_item_data.to_dict()
+            gpus.append(gpus_item)
+
+        created_at = self.created_at
+
+        expires_at = self.expires_at
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "id": id,
+                "cluster": cluster,
+                "holder": holder,
+                "num_gpus": num_gpus,
+                "gpus": gpus,
+                "created_at": created_at,
+                "expires_at": expires_at,
+            }
+        )
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.share_answer import ShareAnswer  # noqa: PLC0415
+
+        d = dict(src_dict)
+        id = d.pop("id")
+
+        cluster = d.pop("cluster")
+
+        holder = d.pop("holder")
+
+        num_gpus = d.pop("num_gpus")
+
+        gpus = []
+        _gpus = d.pop("gpus")
+        for gpus_item_data in _gpus:
+            gpus_item = ShareAnswer.from_dict(gpus_item_data)
+
+            gpus.append(gpus_item)
+
+        created_at = d.pop("created_at")
+
+        expires_at = d.pop("expires_at")
+
+        reservation_answer = cls(
+            id=id,
+            cluster=cluster,
+            holder=holder,
+            num_gpus=num_gpus,
+            gpus=gpus,
+            created_at=created_at,
+            expires_at=expires_at,
+        )
+
+        reservation_answer.additional_properties = d
+        return reservation_answer
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

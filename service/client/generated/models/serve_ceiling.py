@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define as _attrs_define
+
+from ..models.allocator import Allocator, check_allocator
+from ..models.attention import Attention, check_attention
+from ..models.cache import Cache, check_cache
+from ..models.d_type import DType, check_d_type
+from ..models.engine import Engine, check_engine
+from ..models.quantization import Quantization, check_quantization
+from ..models.serve_ceiling_task import ServeCeilingTask, check_serve_ceiling_task
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.speculative_request import SpeculativeRequest
+
+
+T = TypeVar("T", bound="ServeCeiling")
+
+
+@_attrs_define
+class ServeCeiling:
+    """One serving replica.
+
+    Attributes:
+        task (ServeCeilingTask):
+        num_sequences (int | Unset): Sequences that run at once.
+        prompt_tokens (int | Unset): Tokens of one prompt.
+        output_tokens (int | Unset): Tokens generated per sequence.
+        engine (Engine | Unset): Serving engine.
+        engine_version (str | Unset): Version of the engine.
+        weight_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
+        quantization (Quantization | Unset): Format of the served weights; the last five are mixtures of GGUF files.
+        kv_cache_dtype (DType | Unset): A dense number format; block formats with scales live in ``quantization``.
+        num_beams (int | Unset): Beams per sequence.
+        max_model_len (int | Unset): Longest sequence that the engine accepts.
+        max_num_batched_tokens (int | Unset): Tokens of one engine step.
+        max_num_sequences (int | Unset): Sequences that the engine schedules at once at most; default its own, or
+            `num_sequences` if more.
+        gpu_memory_fraction (float | Unset): Share of the GPU's total that an engine takes.
+        enforce_eager (bool | Unset): No CUDA graphs.
+        speculative (SpeculativeRequest | Unset): Speculative decoding (arXiv:2211.17192).
+        attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
+        num_images (int | Unset): Images in each prompt; `prompt_tokens` counts theirs.
+        image_tokens (int | Unset): Tokens per image.
+        cache (Cache | Unset): How the engine stores keys and values.
+        allocator (Allocator | Unset): How PyTorch's caching allocator gets memory from the GPU
+            (``PYTORCH_CUDA_ALLOC_CONF``).
+    """
+
+    task: ServeCeilingTask
+    num_sequences: int | Unset = UNSET
+    prompt_tokens: int | Unset = UNSET
+    output_tokens: int | Unset = UNSET
+    engine: Engine | Unset = UNSET
+    engine_version: str | Unset = UNSET
+    weight_dtype: DType | Unset = UNSET
+    quantization: Quantization | Unset = UNSET
+    kv_cache_dtype: DType | Unset = UNSET
+    num_beams: int | Unset = UNSET
+    max_model_len: int | Unset = UNSET
+    max_num_batched_tokens: int | Unset = UNSET
+    max_num_sequences: int | Unset = UNSET
+    gpu_memory_fraction: float | Unset = UNSET
+    enforce_eager: bool | Unset = UNSET
+    speculative: SpeculativeRequest | Unset = UNSET
+    attention: Attention | Unset = UNSET
+    num_images: int | Unset = UNSET
+    image_tokens: int | Unset = UNSET
+    cache: Cache | Unset = UNSET
+    allocator: Allocator | Unset = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        task: str = self.task
+
+        num_sequences = self.num_sequences
+
+        prompt_tokens = self.prompt_tokens
+
+        output_tokens = self.output_tokens
+
+        engine: str | Unset = UNSET
+        if not isinstance(self.engine, Unset):
+            engine = self.engine
+
+        engine_version = self.engine_version
+
+        weight_dtype: str | Unset = UNSET
+        if not isinstance(self.weight_dtype, Unset):
+            weight_dtype = self.weight_dtype
+
+        quantization: str | Unset = UNSET
+        if not isinstance(self.quantization, Unset):
+            quantization = self.quantization
+
+        kv_cache_dtype: str | Unset = UNSET
+        if not isinstance(self.kv_cache_dtype, Unset):
+            kv_cache_dtype = self.kv_cache_dtype
+
+        num_beams = self.num_beams
+
+        max_model_len = self.max_model_len
+
+        max_num_batched_tokens = self.max_num_batched_tokens
+
+        max_num_sequences = self.max_num_sequences
+
+        gpu_memory_fraction = self.gpu_memory_fraction
+
+        enforce_eager = self.enforce_eager
+
+        speculative: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.speculative, Unset):
+            speculative = self.speculative.to_dict()
+
+        attention: str | Unset = UNSET
+        if not isinstance(self.attention, Unset):
+            attention = self.attention
+
+        num_images = self.num_images
+
+        image_tokens = self.image_tokens
+
+        cache: str | Unset = UNSET
+        if not isinstance(self.cache, Unset):
+            cache = self.cache
+
+        allocator: str | Unset = UNSET
+        if not isinstance(self.allocator, Unset):
+            allocator = self.allocator
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update(
+            {
+                "task": task,
+            }
+        )
+        if num_sequences is not UNSET:
+            field_dict["num_sequences"] = num_sequences
+        if prompt_tokens is not UNSET:
+            field_dict["prompt_tokens"] = prompt_tokens
+        if output_tokens is not UNSET:
+            field_dict["output_tokens"] = output_tokens
+        if engine is not UNSET:
+            field_dict["engine"] = engine
+        if engine_version is not UNSET:
+            field_dict["engine_version"] = engine_version
+        if weight_dtype is not UNSET:
+            field_dict["weight_dtype"] = weight_dtype
+        if quantization is not UNSET:
+            field_dict["quantization"] = quantization
+        if kv_cache_dtype is not UNSET:
+            field_dict["kv_cache_dtype"] = kv_cache_dtype
+        if num_beams is not UNSET:
+            field_dict["num_beams"] = num_beams
+        if max_model_len is not UNSET:
+            field_dict["max_model_len"] = max_model_len
+        if max_num_batched_tokens is not UNSET:
+            field_dict["max_num_batched_tokens"] = max_num_batched_tokens
+        if max_num_sequences is not UNSET:
+            field_dict["max_num_sequences"] = max_num_sequences
+        if gpu_memory_fraction is not UNSET:
+            field_dict["gpu_memory_fraction"] = gpu_memory_fraction
+        if enforce_eager is not UNSET:
+            field_dict["enforce_eager"] = enforce_eager
+        if speculative is not UNSET:
+            field_dict["speculative"] = speculative
+        if attention is not UNSET:
+            field_dict["attention"] = attention
+        if num_images is not UNSET:
+            field_dict["num_images"] = num_images
+        if image_tokens is not UNSET:
+            field_dict["image_tokens"] = image_tokens
+        if cache is not UNSET:
+            field_dict["cache"] = cache
+        if allocator is not UNSET:
+            field_dict["allocator"] = allocator
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.speculative_request import SpeculativeRequest  # noqa: PLC0415
+
+        d = dict(src_dict)
+        task = check_serve_ceiling_task(d.pop("task"))
+
+        num_sequences = d.pop("num_sequences", UNSET)
+
+        prompt_tokens = d.pop("prompt_tokens", UNSET)
+
+        output_tokens = d.pop("output_tokens", UNSET)
+
+        _engine = d.pop("engine", UNSET)
+        engine: Engine | Unset
+        if isinstance(_engine, Unset):
+            engine = UNSET
+        else:
+            engine = check_engine(_engine)
+
+        engine_version = d.pop("engine_version", UNSET)
+
+        _weight_dtype = d.pop("weight_dtype", UNSET)
+        weight_dtype: DType | Unset
+        if isinstance(_weight_dtype, Unset):
+            weight_dtype = UNSET
+        else:
+            weight_dtype = check_d_type(_weight_dtype)
+
+        _quantization = d.pop("quantization", UNSET)
+        quantization: Quantization | Unset
+        if isinstance(_quantization, Unset):
+            quantization = UNSET
+        else:
+            quantization = check_quantization(_quantization)
+
+        _kv_cache_dtype = d.pop("kv_cache_dtype", UNSET)
+        kv_cache_dtype: DType | Unset
+        if isinstance(_kv_cache_dtype, Unset):
+            kv_cache_dtype = UNSET
+        else:
+            kv_cache_dtype = check_d_type(_kv_cache_dtype)
+
+        num_beams = d.pop("num_beams", UNSET)
+
+        max_model_len = d.pop("max_model_len", UNSET)
+
+        max_num_batched_tokens = d.pop("max_num_batched_tokens", UNSET)
+
+        max_num_sequences = d.pop("max_num_sequences", UNSET)
+
+        gpu_memory_fraction = d.pop("gpu_memory_fraction", UNSET)
+
+        enforce_eager = d.pop("enforce_eager", UNSET)
+
+        _speculative = d.pop("speculative", UNSET)
+        speculative: SpeculativeRequest | Unset
+        if isinstance(_speculative, Unset):
+            speculative = UNSET
+        else:
+            speculative = SpeculativeRequest.from_dict(_speculative)
+
+        _attention = d.pop("attention", UNSET)
+        attention: Attention | Unset
+        if isinstance(_attention, Unset):
+            attention = UNSET
+        else:
+            attention = check_attention(_attention)
+
+        num_images = d.pop("num_images", UNSET)
+
+        image_tokens = d.pop("image_tokens", UNSET)
+
+        _cache = d.pop("cache", UNSET)
+        cache: Cache | Unset
+        if isinstance(_cache, Unset):
+            cache = UNSET
+        else:
+            cache = check_cache(_cache)
+
+        _allocator = d.pop("allocator", UNSET)
+        allocator: Allocator | Unset
+        if isinstance(_allocator, Unset):
+            allocator = UNSET
+        else:
+            allocator = check_allocator(_allocator)
+
+        serve_ceiling = cls(
+            task=task,
+            num_sequences=num_sequences,
+            prompt_tokens=prompt_tokens,
+            output_tokens=output_tokens,
+            engine=engine,
+            engine_version=engine_version,
+            weight_dtype=weight_dtype,
+            quantization=quantization,
+            kv_cache_dtype=kv_cache_dtype,
+            num_beams=num_beams,
+            max_model_len=max_model_len,
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_num_sequences=max_num_sequences,
+            gpu_memory_fraction=gpu_memory_fraction,
+            enforce_eager=enforce_eager,
+            speculative=speculative,
+            attention=attention,
+            num_images=num_images,
+            image_tokens=image_tokens,
+            cache=cache,
+            allocator=allocator,
+        )
+
+        return serve_ceiling

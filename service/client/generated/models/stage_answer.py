@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+T = TypeVar("T", bound="StageAnswer")
+
+
+@_attrs_define
+class StageAnswer:
+    """One pipeline stage.
+
+    Attributes:
+        pipeline_stage (int):
+        allocated_bytes (int):
+        steady_bytes (int):
+    """
+
+    pipeline_stage: int
+    allocated_bytes: int
+    steady_bytes: int
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        pipeline_stage = self.pipeline_stage
+
+        allocated_bytes = self.allocated_bytes
+
+        steady_bytes = self.steady_bytes
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "pipeline_stage": pipeline_stage,
+                "allocated_bytes": allocated_bytes,
+                "steady_bytes": steady_bytes,
+            }
+        )
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        d = dict(src_dict)
+        pipeline_stage = d.pop("pipeline_stage")
+
+        allocated_bytes = d.pop("allocated_bytes")
+
+        steady_bytes = d.pop("steady_bytes")
+
+        stage_answer = cls(
+            pipeline_stage=pipeline_stage,
+            allocated_bytes=allocated_bytes,
+            steady_bytes=steady_bytes,
+        )
+
+        stage_answer.additional_properties = d
+        return stage_answer
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

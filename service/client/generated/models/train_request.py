@@ -1,0 +1,459 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+
+from ..models.allocator import Allocator, check_allocator
+from ..models.attention import Attention, check_attention
+from ..models.checkpointing import Checkpointing, check_checkpointing
+from ..models.framework import Framework, check_framework
+from ..models.loss import Loss, check_loss
+from ..models.method import Method, check_method
+from ..models.train_request_optimizer import TrainRequestOptimizer, check_train_request_optimizer
+from ..models.train_request_precision_type_0 import TrainRequestPrecisionType0, check_train_request_precision_type_0
+from ..models.train_request_task import TrainRequestTask, check_train_request_task
+from ..types import UNSET, Unset
+
+if TYPE_CHECKING:
+    from ..models.lora_request import LoraRequest
+    from ..models.offload_request import OffloadRequest
+    from ..models.peft_request import PeftRequest
+    from ..models.precision_request import PrecisionRequest
+    from ..models.selective_request import SelectiveRequest
+
+
+T = TypeVar("T", bound="TrainRequest")
+
+
+@_attrs_define
+class TrainRequest:
+    """One training step.
+
+    Attributes:
+        task (TrainRequestTask):
+        sequence_length (int): Tokens of one sequence, before context parallelism.
+        micro_batch_size (int | Unset): Sequences that one data-parallel rank runs at once.
+        gradient_accumulation_steps (int | Unset): Micro batches per optimizer step.
+        framework (Framework | Unset): Whose model code runs; each keeps other tensors for backward.
+        framework_version (str | Unset): Version of the framework.
+        method (Method | Unset): What is trained.
+        precision (PrecisionRequest | TrainRequestPrecisionType0 | Unset): A named policy or single formats.
+        optimizer (TrainRequestOptimizer | Unset): The optimizer.
+        activation_checkpointing (Checkpointing | SelectiveRequest | Unset): What backward computes again.
+        attention (Attention | Unset): Attention kernel; ``sdpa`` is the one that CUDA would choose.
+        loss (Loss | Unset): How the loss treats the logits.
+        keeps_logits (bool | Unset): The loop holds the logits during backward.
+        padding_mask (bool | Unset): Batches carry a padding mask.
+        reentrant_checkpointing (bool | Unset): Checkpoints of `use_reentrant=True`.
+        gradient_clipping (bool | Unset): Gradients are clipped by norm.
+        allocator (Allocator | Unset): How PyTorch's caching allocator gets memory from the GPU
+            (``PYTORCH_CUDA_ALLOC_CONF``).
+        fp32_norms_and_head (bool | Unset): PEFT's prepare_model_for_kbit_training.
+        double_quantization (bool | Unset): nf4 scales are quantised too.
+        optimizer_in_backward (bool | Unset): The optimizer steps inside backward.
+        compile_ (bool | Unset): torch.compile.
+        deterministic (bool | Unset): Kernels that give the same bits each time.
+        float8 (bool | Unset): Matrix products in fp8.
+        frozen (list[str] | Unset): Kinds of modules that are not trained, by the names of a model's
+            `parameters.by_module`.
+        lora (LoraRequest | Unset): Low-rank adapters (arXiv:2106.09685).
+        peft (PeftRequest | Unset): Another kind of parameter-efficient training.
+        offload (OffloadRequest | Unset): What lives outside the GPU.
+        decoder_length (int | Unset): Decoder tokens of an encoder-decoder.
+        num_images (int | Unset): Images per sequence.
+        image_tokens (int | Unset): Tokens per image.
+        audio_frames (int | Unset): Audio frames per sequence.
+        num_tokens (int | Unset): Tokens of the whole run, for its hours.
+    """
+
+    task: TrainRequestTask
+    sequence_length: int
+    micro_batch_size: int | Unset = UNSET
+    gradient_accumulation_steps: int | Unset = UNSET
+    framework: Framework | Unset = UNSET
+    framework_version: str | Unset = UNSET
+    method: Method | Unset = UNSET
+    precision: PrecisionRequest | TrainRequestPrecisionType0 | Unset = UNSET
+    optimizer: TrainRequestOptimizer | Unset = UNSET
+    activation_checkpointing: Checkpointing | SelectiveRequest | Unset = UNSET
+    attention: Attention | Unset = UNSET
+    loss: Loss | Unset = UNSET
+    keeps_logits: bool | Unset = UNSET
+    padding_mask: bool | Unset = UNSET
+    reentrant_checkpointing: bool | Unset = UNSET
+    gradient_clipping: bool | Unset = UNSET
+    allocator: Allocator | Unset = UNSET
+    fp32_norms_and_head: bool | Unset = UNSET
+    double_quantization: bool | Unset = UNSET
+    optimizer_in_backward: bool | Unset = UNSET
+    compile_: bool | Unset = UNSET
+    deterministic: bool | Unset = UNSET
+    float8: bool | Unset = UNSET
+    frozen: list[str] | Unset = UNSET
+    lora: LoraRequest | Unset = UNSET
+    peft: PeftRequest | Unset = UNSET
+    offload: OffloadRequest | Unset = UNSET
+    decoder_length: int | Unset = UNSET
+    num_images: int | Unset = UNSET
+    image_tokens: int | Unset = UNSET
+    audio_frames: int | Unset = UNSET
+    num_tokens: int | Unset = UNSET
+
+    def to_dict(self) -> dict[str, Any]:
+        task: str = self.task
+
+        sequence_length = self.sequence_length
+
+        micro_batch_size = self.micro_batch_size
+
+        gradient_accumulation_steps = self.gradient_accumulation_steps
+
+        framework: str | Unset = UNSET
+        if not isinstance(self.framework, Unset):
+            framework = self.framework
+
+        framework_version = self.framework_version
+
+        method: str | Unset = UNSET
+        if not isinstance(self.method, Unset):
+            method = self.method
+
+        precision: dict[str, Any] | str | Unset
+        if isinstance(self.precision, Unset):
+            precision = UNSET
+        elif isinstance(self.precision, str):
+            precision = self.precision
+        else:
+            precision = self.precision.to_dict()
+
+        optimizer: str | Unset = UNSET
+        if not isinstance(self.optimizer, Unset):
+            optimizer = self.optimizer
+
+        activation_checkpointing: dict[str, Any] | str | Unset
+        if isinstance(self.activation_checkpointing, Unset):
+            activation_checkpointing = UNSET
+        elif isinstance(self.activation_checkpointing, str):
+            activation_checkpointing = self.activation_checkpointing
+        else:
+            activation_checkpointing = self.activation_checkpointing.to_dict()
+
+        attention: str | Unset = UNSET
+        if not isinstance(self.attention, Unset):
+            attention = self.attention
+
+        loss: str | Unset = UNSET
+        if not isinstance(self.loss, Unset):
+            loss = self.loss
+
+        keeps_logits = self.keeps_logits
+
+        padding_mask = self.padding_mask
+
+        reentrant_checkpointing = self.reentrant_checkpointing
+
+        gradient_clipping = self.gradient_clipping
+
+        allocator: str | Unset = UNSET
+        if not isinstance(self.allocator, Unset):
+            allocator = self.allocator
+
+        fp32_norms_and_head = self.fp32_norms_and_head
+
+        double_quantization = self.double_quantization
+
+        optimizer_in_backward = self.optimizer_in_backward
+
+        compile_ = self.compile_
+
+        deterministic = self.deterministic
+
+        float8 = self.float8
+
+        frozen: list[str] | Unset = UNSET
+        if not isinstance(self.frozen, Unset):
+            frozen = self.frozen
+
+        lora: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.lora, Unset):
+            lora = self.lora.to_dict()
+
+        peft: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.peft, Unset):
+            peft = self.peft.to_dict()
+
+        offload: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.offload, Unset):
+            offload = self.offload.to_dict()
+
+        decoder_length = self.decoder_length
+
+        num_images = self.num_images
+
+        image_tokens = self.image_tokens
+
+        audio_frames = self.audio_frames
+
+        num_tokens = self.num_tokens
+
+        field_dict: dict[str, Any] = {}
+
+        field_dict.update(
+            {
+                "task": task,
+                "sequence_length": sequence_length,
+            }
+        )
+        if micro_batch_size is not UNSET:
+            field_dict["micro_batch_size"] = micro_batch_size
+        if gradient_accumulation_steps is not UNSET:
+            field_dict["gradient_accumulation_steps"] = gradient_accumulation_steps
+        if framework is not UNSET:
+            field_dict["framework"] = framework
+        if framework_version is not UNSET:
+            field_dict["framework_version"] = framework_version
+        if method is not UNSET:
+            field_dict["method"] = method
+        if precision is not UNSET:
+            field_dict["precision"] = precision
+        if optimizer is not UNSET:
+            field_dict["optimizer"] = optimizer
+        if activation_checkpointing is not UNSET:
+            field_dict["activation_checkpointing"] = activation_checkpointing
+        if attention is not UNSET:
+            field_dict["attention"] = attention
+        if loss is not UNSET:
+            field_dict["loss"] = loss
+        if keeps_logits is not UNSET:
+            field_dict["keeps_logits"] = keeps_logits
+        if padding_mask is not UNSET:
+            field_dict["padding_mask"] = padding_mask
+        if reentrant_checkpointing is not UNSET:
+            field_dict["reentrant_checkpointing"] = reentrant_checkpointing
+        if gradient_clipping is not UNSET:
+            field_dict["gradient_clipping"] = gradient_clipping
+        if allocator is not UNSET:
+            field_dict["allocator"] = allocator
+        if fp32_norms_and_head is not UNSET:
+            field_dict["fp32_norms_and_head"] = fp32_norms_and_head
+        if double_quantization is not UNSET:
+            field_dict["double_quantization"] = double_quantization
+        if optimizer_in_backward is not UNSET:
+            field_dict["optimizer_in_backward"] = optimizer_in_backward
+        if compile_ is not UNSET:
+            field_dict["compile"] = compile_
+        if deterministic is not UNSET:
+            field_dict["deterministic"] = deterministic
+        if float8 is not UNSET:
+            field_dict["float8"] = float8
+        if frozen is not UNSET:
+            field_dict["frozen"] = frozen
+        if lora is not UNSET:
+            field_dict["lora"] = lora
+        if peft is not UNSET:
+            field_dict["peft"] = peft
+        if offload is not UNSET:
+            field_dict["offload"] = offload
+        if decoder_length is not UNSET:
+            field_dict["decoder_length"] = decoder_length
+        if num_images is not UNSET:
+            field_dict["num_images"] = num_images
+        if image_tokens is not UNSET:
+            field_dict["image_tokens"] = image_tokens
+        if audio_frames is not UNSET:
+            field_dict["audio_frames"] = audio_frames
+        if num_tokens is not UNSET:
+            field_dict["num_tokens"] = num_tokens
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.lora_request import LoraRequest  # noqa: PLC0415
+        from ..models.offload_request import OffloadRequest  # noqa: PLC0415
+        from ..models.peft_request import PeftRequest  # noqa: PLC0415
+        from ..models.precision_request import PrecisionRequest  # noqa: PLC0415
+        from ..models.selective_request import SelectiveRequest  # noqa: PLC0415
+
+        d = dict(src_dict)
+        task = check_train_request_task(d.pop("task"))
+
+        sequence_length = d.pop("sequence_length")
+
+        micro_batch_size = d.pop("micro_batch_size", UNSET)
+
+        gradient_accumulation_steps = d.pop("gradient_accumulation_steps", UNSET)
+
+        _framework = d.pop("framework", UNSET)
+        framework: Framework | Unset
+        if isinstance(_framework, Unset):
+            framework = UNSET
+        else:
+            framework = check_framework(_framework)
+
+        framework_version = d.pop("framework_version", UNSET)
+
+        _method = d.pop("method", UNSET)
+        method: Method | Unset
+        if isinstance(_method, Unset):
+            method = UNSET
+        else:
+            method = check_method(_method)
+
+        def _parse_precision(data: object) -> PrecisionRequest | TrainRequestPrecisionType0 | Unset:
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                precision_type_0 = check_train_request_precision_type_0(data)
+
+                return precision_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            precision_type_1 = PrecisionRequest.from_dict(data)
+
+            return precision_type_1
+
+        precision = _parse_precision(d.pop("precision", UNSET))
+
+        _optimizer = d.pop("optimizer", UNSET)
+        optimizer: TrainRequestOptimizer | Unset
+        if isinstance(_optimizer, Unset):
+            optimizer = UNSET
+        else:
+            optimizer = check_train_request_optimizer(_optimizer)
+
+        def _parse_activation_checkpointing(data: object) -> Checkpointing | SelectiveRequest | Unset:
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                activation_checkpointing_type_0 = check_checkpointing(data)
+
+                return activation_checkpointing_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            if not isinstance(data, dict):
+                raise TypeError()
+            activation_checkpointing_type_1 = SelectiveRequest.from_dict(data)
+
+            return activation_checkpointing_type_1
+
+        activation_checkpointing = _parse_activation_checkpointing(d.pop("activation_checkpointing", UNSET))
+
+        _attention = d.pop("attention", UNSET)
+        attention: Attention | Unset
+        if isinstance(_attention, Unset):
+            attention = UNSET
+        else:
+            attention = check_attention(_attention)
+
+        _loss = d.pop("loss", UNSET)
+        loss: Loss | Unset
+        if isinstance(_loss, Unset):
+            loss = UNSET
+        else:
+            loss = check_loss(_loss)
+
+        keeps_logits = d.pop("keeps_logits", UNSET)
+
+        padding_mask = d.pop("padding_mask", UNSET)
+
+        reentrant_checkpointing = d.pop("reentrant_checkpointing", UNSET)
+
+        gradient_clipping = d.pop("gradient_clipping", UNSET)
+
+        _allocator = d.pop("allocator", UNSET)
+        allocator: Allocator | Unset
+        if isinstance(_allocator, Unset):
+            allocator = UNSET
+        else:
+            allocator = check_allocator(_allocator)
+
+        fp32_norms_and_head = d.pop("fp32_norms_and_head", UNSET)
+
+        double_quantization = d.pop("double_quantization", UNSET)
+
+        optimizer_in_backward = d.pop("optimizer_in_backward", UNSET)
+
+        compile_ = d.pop("compile", UNSET)
+
+        deterministic = d.pop("deterministic", UNSET)
+
+        float8 = d.pop("float8", UNSET)
+
+        frozen = cast(list[str], d.pop("frozen", UNSET))
+
+        _lora = d.pop("lora", UNSET)
+        lora: LoraRequest | Unset
+        if isinstance(_lora, Unset):
+            lora = UNSET
+        else:
+            lora = LoraRequest.from_dict(_lora)
+
+        _peft = d.pop("peft", UNSET)
+        peft: PeftRequest | Unset
+        if isinstance(_peft, Unset):
+            peft = UNSET
+        else:
+            peft = PeftRequest.from_dict(_peft)
+
+        _offload = d.pop("offload", UNSET)
+        offload: OffloadRequest | Unset
+        if isinstance(_offload, Unset):
+            offload = UNSET
+        else:
+            offload = OffloadRequest.from_dict(_offload)
+
+        decoder_length = d.pop("decoder_length", UNSET)
+
+        num_images = d.pop("num_images", UNSET)
+
+        image_tokens = d.pop("image_tokens", UNSET)
+
+        audio_frames = d.pop("audio_frames", UNSET)
+
+        num_tokens = d.pop("num_tokens", UNSET)
+
+        train_request = cls(
+            task=task,
+            sequence_length=sequence_length,
+            micro_batch_size=micro_batch_size,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            framework=framework,
+            framework_version=framework_version,
+            method=method,
+            precision=precision,
+            optimizer=optimizer,
+            activation_checkpointing=activation_checkpointing,
+            attention=attention,
+            loss=loss,
+            keeps_logits=keeps_logits,
+            padding_mask=padding_mask,
+            reentrant_checkpointing=reentrant_checkpointing,
+            gradient_clipping=gradient_clipping,
+            allocator=allocator,
+            fp32_norms_and_head=fp32_norms_and_head,
+            double_quantization=double_quantization,
+            optimizer_in_backward=optimizer_in_backward,
+            compile_=compile_,
+            deterministic=deterministic,
+            float8=float8,
+            frozen=frozen,
+            lora=lora,
+            peft=peft,
+            offload=offload,
+            decoder_length=decoder_length,
+            num_images=num_images,
+            image_tokens=image_tokens,
+            audio_frames=audio_frames,
+            num_tokens=num_tokens,
+        )
+
+        return train_request

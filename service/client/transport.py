@@ -1,0 +1,95 @@
+"""One connection pool to one server: calls are sent, repeated where that is safe, and read; refusals are raised."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import httpx
+
+from service.client.errors import TooManyRequestsError, UnknownAnswerError, UnreachableError, problem_of
+from service.client.generated.types import Call
+from service.client.retrying import Repeat, Retries, retry_after_s
+
+CONNECT_TIMEOUT_S = 5.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received(Generic[T]):
+    """What came back: the value, and the headers that go with it."""
+
+    value: T
+    etag: str | None
+    location: str | None
+
+
+class Transport:
+    """Sends calls to one server with one key."""
+
+    def __init__(self, client: httpx.Client, retries: Retries) -> None:
+        """Send through ``client``, which knows the address, the key and the time-outs."""
+        self._client = client
+        self._retries = retries
+
+    def send(self, call: Call[T], repeat: Repeat) -> Received[T]:
+        """Send a call and return its answer; raises ProblemError for a refusal and UnreachableError where none came."""
+        attempt = 0
+        while True:
+            attempt += 1
+            wait_s = self._retries.wait_s(attempt)
+            try:
+                response = self._once(call)
+            except httpx.TransportError as fault:
+                if wait_s is None or not repeat.after_fault(fault):
+                    raise _unreachable(self._client, fault) from fault
+            else:
+                if response.is_success:
+                    return _received(call, response)
+                after_s = retry_after_s(response)
+                wait_s = self._retries.wait_s(attempt, after_s)
+                if wait_s is None or not repeat.after_status(response.status_code):
+                    raise _refusal(response, after_s)
+            self._retries.pause(wait_s)
+
+    @contextmanager
+    def stream(self, path: str, *, last_event_id: str, silence_s: float) -> Iterator[httpx.Response]:
+        """Open a stream of events after ``last_event_id``; one that is silent for ``silence_s`` raises httpx.ReadTimeout."""
+        headers = {"accept": "text/event-stream"} | ({"last-event-id": last_event_id} if last_event_id else {})
+        timeout = httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
+        with self._client.stream("GET", path, headers=headers, timeout=timeout) as response:
+            if not response.is_success:
+                response.read()
+                raise _refusal(response, retry_after_s(response))
+            yield response
+
+    def _once(self, call: Call[T]) -> httpx.Response:
+        return self._client.request(
+            call.method, call.path, params=dict(call.params), headers=dict(call.headers), json=call.body
+        )
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._client.close()
+
+
+def _received(call: Call[T], response: httpx.Response) -> Received[T]:
+    try:
+        value = call.read(response)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        message = f"{call.method} {call.path} was answered in a form that this version of the client does not know: {error!r}"
+        raise UnknownAnswerError(message) from error
+    return Received(value=value, etag=response.headers.get("etag"), location=response.headers.get("location"))
+
+
+def _refusal(response: httpx.Response, after_s: float | None) -> Exception:
+    problem = problem_of(response)
+    if isinstance(problem, TooManyRequestsError):
+        problem.retry_after_s = after_s
+    return problem
+
+
+def _unreachable(client: httpx.Client, fault: httpx.TransportError) -> UnreachableError:
+    never_sent = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    what = "was not reached" if never_sent else "did not answer, and may have done what was asked"
+    return UnreachableError(f"the server at {client.base_url} {what}: {fault or type(fault).__name__}")
