@@ -86,6 +86,15 @@ _ROOMS = (
         excluding=("service.telemetry.otel",),
     ),
     Room(
+        name="client",
+        modules=("service.client",),
+        without=_OUTSIDE
+        | _DEEP
+        | {"jinja2", "msgspec", "rich", "uvicorn", "worker", "service.access", "service.api"}
+        | {"service.app", "service.catalog", "service.db", "service.errors", "service.estimator", "service.jobs"}
+        | {"service.planner", "service.settings", "service.usecases"},
+    ),
+    Room(
         name="embedded servers",
         modules=("service.embedded",),
         without=_DEEP
