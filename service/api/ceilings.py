@@ -16,6 +16,7 @@ from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.ceilings import CeilingAnswer, CeilingRequest
 from service.estimator.estimate import PlanCache
+from service.telemetry.spans import span
 from service.usecases.ceilings import answer_ceiling
 
 EXAMPLE = {
@@ -48,7 +49,8 @@ def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, CeilingRequest)
     question = read_ceiling(asked, partial(resolve_model, parts.specs))
-    report = answer_ceiling(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+    with span("ceiling.search", maximized=asked.maximize.value):
+        report = answer_ceiling(question, plans=PlanCache(), find_corrections=parts.corrections.find)
     evaluated = report.ceiling.num_evaluated
     parts.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)
     return json_answer(ceiling_answer(report, question.maximized, assumptions=question.assumptions))

@@ -23,6 +23,7 @@ from service.api.responses import json_answer
 from service.api.schemas.fit import FitAnswer, FitRequest, ModelReference
 from service.planner.fit import FitReport
 from service.planner.verdict import Verdict
+from service.telemetry.spans import span
 from service.usecases.fit import FitQuestion, help_fit, judge_fit
 
 EXAMPLE = {
@@ -61,11 +62,13 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, FitRequest)
     question = read_fit(asked, await _model(parts, asked.model))
-    report = await _judged(parts, question)
+    with span("fit.judge"):
+        report = await _judged(parts, question)
     if report.verdict is not Verdict.FITS:
-        report = await anyio.to_thread.run_sync(
-            help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.helping
-        )
+        with span("fit.help"):
+            report = await anyio.to_thread.run_sync(
+                help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.helping
+            )
     parts.metrics.count_fit(report.verdict.value)
     return json_answer(fit_answer(report, assumptions=question.assumptions))
 

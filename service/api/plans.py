@@ -20,6 +20,7 @@ from service.api.schemas.plans import PlanAnswer, PlanRequest
 from service.catalog.gpus import resolve_device
 from service.errors import ClusterNotFoundError, InvalidRequestError
 from service.planner.placement import Supply
+from service.telemetry.spans import span
 from service.usecases import reservations
 from service.usecases.placing import place_plans
 from service.usecases.plans import PlanReport, answer_plans
@@ -63,11 +64,13 @@ def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     question = read_plan(asked, resolve_model(parts.specs, asked.model), prices)
     answer = partial(answer_plans, plans=parts.plans, find_corrections=parts.corrections.find)
     if cluster is None:
-        report = answer(question)
+        with span("plan.search"):
+            report = answer(question)
         _count(parts, report)
         return json_answer(plan_answer(report, question, prices, elapsed_s=perf_counter() - started))
     supply = _supply(parts, cluster)
-    placed = place_plans(question, supply, answer, device_of=resolve_device, price_of=prices.of)
+    with span("plan.place", cluster=cluster):
+        placed = place_plans(question, supply, answer, device_of=resolve_device, price_of=prices.of)
     _count(parts, placed.report)
     elapsed_s = perf_counter() - started
     return json_answer(plan_answer(placed.report, question, prices, elapsed_s=elapsed_s, placements=placed.placements))
