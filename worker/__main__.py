@@ -19,6 +19,7 @@ from service.usecases.workers import WorkerInfo
 from worker.gpus import Post, Supervisor
 from worker.machine import NoGpuError, describe, has_gpu
 from worker.nvml.gpus import Gpu, list_gpus
+from worker.nvml.idle import IdleGpu
 from worker.nvml.library import NvmlUnavailableError, opened
 from worker.nvml.visible import UnknownGpuError, chosen_gpus
 from worker.shift import Shift
@@ -92,6 +93,7 @@ def make_shift(settings: Settings, device: ProbeDevice, *, probe_command: Sequen
             probe_command=probe_command or PROBE_COMMAND,
         ),
         info=info,
+        idle_gpu=IdleGpu(info.devices[0]["uuid"]) if device is ProbeDevice.CUDA else None,
         # The loop has one thread, an attempt writes from two.
         sessions=_open_sessions(settings, "headroom-worker", pool_size=1),
         open_sessions=lambda: _open_sessions(settings, "headroom-attempt", pool_size=2),

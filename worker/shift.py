@@ -24,6 +24,7 @@ from service.usecases.workers import WorkerInfo
 from worker import tasks
 from worker.horse import Horse
 from worker.listener import Listener
+from worker.nvml.idle import IdleGpu
 from worker.tasks import Workplace
 
 _log = logger(__name__)
@@ -41,6 +42,7 @@ class Shift:
     info: WorkerInfo
     sessions: Sessions
     open_sessions: MakeSessions
+    idle_gpu: IdleGpu | None = None
     _horse: Horse | None = None
     _is_idle: bool = True
     _stopping: bool = False
@@ -159,7 +161,9 @@ class Shift:
 
     def _beat(self, *, is_busy: bool) -> None:
         if time.monotonic() >= self._next_beat or is_busy:
-            workers.beat(self.sessions, self.info, is_busy=is_busy)
+            # During a job the probe is on the GPU too, and it says itself who was there beside it.
+            observed = None if is_busy or self.idle_gpu is None else self.idle_gpu.look(time.monotonic())
+            workers.beat(self.sessions, self.info, is_busy=is_busy, observed=observed)
             self._next_beat = time.monotonic() + self.workplace.settings.heartbeat_s
 
     def _register(self) -> None:

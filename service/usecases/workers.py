@@ -59,12 +59,12 @@ def register(sessions: Sessions, info: WorkerInfo) -> None:
         queries.upsert_worker(session, {**asdict(info), "state": WorkerState.IDLE.value, "current_job_id": None})
 
 
-def beat(sessions: Sessions, info: WorkerInfo, *, is_busy: bool) -> None:
-    """Show that a worker lives; its row names the job that is running under its name."""
+def beat(sessions: Sessions, info: WorkerInfo, *, is_busy: bool, observed: Mapping[str, int] | None = None) -> None:
+    """Show that a worker lives, and what it saw of its GPU; its row names the job that is running under its name."""
     with transaction(sessions) as session:
         job_id = queries.running_job_of(session, info.name) if is_busy else None
         state = WorkerState.BUSY if is_busy else WorkerState.IDLE
-        if not queries.beat(session, info.name, state=state.value, job_id=job_id):
+        if not queries.beat(session, info.name, state=state.value, job_id=job_id, observed=observed):
             queries.upsert_worker(session, {**asdict(info), "state": state.value, "current_job_id": job_id})
 
 

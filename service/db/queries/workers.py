@@ -1,7 +1,7 @@
 """Workers that were seen: each writes its own row, and a row whose heartbeat is old speaks for nobody."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,14 +22,14 @@ def upsert_worker(session: Session, values: dict[str, Any]) -> None:
     )
 
 
-def beat(session: Session, name: str, *, state: str, job_id: uuid.UUID | None) -> bool:
-    """Show that a worker lives and what it does; false when its row is gone."""
-    statement = (
-        update(WorkerRow)
-        .where(WorkerRow.name == name)
-        .values(state=state, current_job_id=job_id, last_heartbeat=func.now())
-        .returning(WorkerRow.name)
-    )
+def beat(
+    session: Session, name: str, *, state: str, job_id: uuid.UUID | None, observed: Mapping[str, int] | None = None
+) -> bool:
+    """Show that a worker lives and what it does, and what it ``observed`` where it looked; false when its row is gone."""
+    values: dict[str, object] = {"state": state, "current_job_id": job_id, "last_heartbeat": func.now()}
+    if observed is not None:
+        values["observed"] = dict(observed)
+    statement = update(WorkerRow).where(WorkerRow.name == name).values(**values).returning(WorkerRow.name)
     return session.execute(statement).first() is not None
 
 

@@ -103,3 +103,15 @@ def test_old_workers_are_forgotten_and_come_back_with_a_heartbeat(sessions: Sess
 
     assert forgotten == []
     assert [worker.name for worker in seen(sessions)] == ["w1"]
+
+
+def test_what_an_idle_worker_saw_stays_while_it_works(sessions: Sessions) -> None:
+    """A heartbeat with a look at the GPU is kept; one without, as during a job, takes nothing away."""
+    workers.register(sessions, an_info())
+    workers.beat(sessions, an_info(), is_busy=False, observed={"used_bytes": 7, "foreign_processes": 1})
+    workers.beat(sessions, an_info(), is_busy=True)
+
+    (found,) = seen(sessions)
+
+    assert found.observed == {"used_bytes": 7, "foreign_processes": 1}
+    assert 0 <= found.heartbeat_age_s < 60
