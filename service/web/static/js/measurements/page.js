@@ -18,7 +18,7 @@ const PAGE = 25;
 const DRAWN = 2000;
 const VIEW = ["quantity", "answer", "plot"];
 const form = byId("filter");
-const page = { rows: [], drawn: [], cursors: [null], next: null, shipped: [], workers: [] };
+const page = { rows: [], drawn: [], cursors: [null], next: null, workers: [] };
 
 const readPage = latest((signal, query) => ask(`/v1/measurements?${query}`, { signal }));
 const readDrawn = latest((signal, query) => askAll(`/v1/measurements?${query}`, { signal, most: DRAWN }));
@@ -53,7 +53,7 @@ async function showScatter() {
 
 function draw() {
   const view = formState(byId("view"));
-  const data = scatterData(page.drawn, { ...view, shipped: page.shipped });
+  const data = scatterData(page.drawn, view);
   const cut = page.drawn.length >= DRAWN ? ` Of the first ${count(DRAWN)} measurements that are like this.` : "";
   byId("scatter-words").textContent = scatterWords(data) + cut;
   byId("scatter").hidden = data.points.length === 0;
@@ -161,6 +161,5 @@ show();
 watchRunning(byId("running"), { onOver: show });
 showAllWorkers(askWords);
 setInterval(() => document.visibilityState === "visible" && showAllWorkers(askWords), 15_000);
-ask("/v1/accuracy").then(({ shipped }) => ((page.shipped = shipped), draw()), (error) => showProblem(byId("trouble"), error));
 askAll("/v1/models").then((models) => fill(byId("models"), models.map((model) => h("option", { value: model.name }))), () => {});
 askAll("/v1/gpus").then((gpus) => fill(byId("gpus"), gpus.map((gpu) => h("option", { value: gpu.name }))), () => {});

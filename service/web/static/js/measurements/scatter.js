@@ -1,4 +1,4 @@
-// Predicted against measured: each point with its interval, the line where both agree, and the band that is shipped.
+// Predicted against measured: each point with its interval, the line where both agree, and the band that intervals make.
 import { axis, css, tooltip } from "../charts.js";
 import { percent, signedPercent } from "../format.js";
 import { QUANTITIES, reading, rowWords } from "./quantities.js";
@@ -15,12 +15,12 @@ const GROUPS = [
 ];
 
 /** Return what is drawn of rows: `{ points, quantity, answer, plot, band }`. */
-export function scatterData(rows, { quantity, answer, plot, shipped }) {
+export function scatterData(rows, { quantity, answer, plot }) {
   const points = rows.flatMap((row) => {
     const one = reading(row, quantity, answer);
     return one === null || one.predicted === null || one.measured <= 0 ? [] : [{ ...one, row }];
   });
-  return { points, quantity, answer, plot, band: bandOf(points, shipped, quantity) };
+  return { points, quantity, answer, plot, band: bandOf(points) };
 }
 
 /** Sum up what is drawn, in a sentence. */
@@ -30,7 +30,7 @@ export function scatterWords({ points, quantity }) {
   const known = points.filter((one) => one.isInside !== null);
   const inside = known.filter((one) => one.isInside).length;
   const cover = known.length === 0 ? "" : `; ${inside} of ${known.length} within their interval`;
-  return `${points.length} of ${QUANTITIES[quantity].label}: median error ${percent(errors[Math.floor(errors.length / 2)], 2)}, largest ${percent(errors.at(-1), 2)}${cover}.`;
+  return `${points.length} readings of ${QUANTITIES[quantity].label}: median error ${percent(errors[Math.floor(errors.length / 2)], 2)}, largest ${percent(errors.at(-1), 2)}${cover}.`;
 }
 
 /** Return ECharts' option. */
@@ -38,13 +38,14 @@ export function scatterOption(data) {
   const isError = data.plot === "error";
   const { show } = QUANTITIES[data.quantity];
   const extent = extentOf(data.points);
+  const log = { type: "log", logBase: 2, min: extent[0], max: extent[1], splitNumber: 8 };
   const groups = GROUPS.map((group) => series(group, data.points.filter((one) => one.isInside === group.is), isError));
   return {
     grid: { left: 64, right: 20, top: 34, bottom: 52 },
     legend: { top: 0, right: 0, data: groups.filter((one) => one.data.length > 0).map((one) => one.name), textStyle: { color: css("--muted") }, itemWidth: 12, itemHeight: 10 },
     tooltip: tooltip({ formatter: ({ data: point }) => (point?.one ? pointWords(point.one, show) : "") }),
-    xAxis: axis({ type: "log", logBase: 2, min: extent[0], max: extent[1], name: "Measured", nameLocation: "middle", nameGap: 30, axisLabel: { color: css("--muted"), formatter: show, hideOverlap: true } }),
-    yAxis: isError ? errorAxis() : axis({ type: "log", logBase: 2, min: extent[0], max: extent[1], name: "Predicted", nameLocation: "middle", nameGap: 50, axisLabel: { color: css("--muted"), formatter: show, hideOverlap: true } }),
+    xAxis: axis({ ...log, name: "Measured", nameLocation: "middle", nameGap: 30, axisLabel: { color: css("--muted"), formatter: show, hideOverlap: true } }),
+    yAxis: isError ? errorAxis() : axis({ ...log, name: "Predicted", nameLocation: "middle", nameGap: 50, axisLabel: { color: css("--muted"), formatter: show, hideOverlap: true } }),
     series: [
       ...(data.band === null ? [] : [bandSeries(data.band, extent, isError)]),
       agreement(extent, isError),
@@ -76,12 +77,12 @@ function series({ name, colour, symbol }, points, isError) {
   };
 }
 
-/** The kind of run that most points are of decides which shipped band is drawn; where they are of several, it is no one's. */
-function bandOf(points, shipped, quantity) {
-  const kinds = new Map();
-  for (const { row } of points) if (row.kind !== null) kinds.set(row.kind, (kinds.get(row.kind) ?? 0) + 1);
-  const [kind] = [...kinds].sort((one, other) => other[1] - one[1])[0] ?? [];
-  return shipped.find((one) => one.kind === kind && one.quantity === quantity) ?? null;
+/** The ends of the median interval of these points, over their answers; null where no answer has one. */
+function bandOf(points) {
+  const known = points.filter((one) => one.isInside !== null && one.low > 0);
+  if (known.length === 0) return null;
+  const median = (of) => known.map(of).sort((a, b) => a - b)[Math.floor(known.length / 2)];
+  return { low: median((one) => one.low / one.predicted), high: median((one) => one.high / one.predicted) };
 }
 
 function extentOf(points) {
