@@ -33,7 +33,7 @@ _ACRONYMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field: its name below its part of the request, and what it takes.
+    """One field: its name below its part of the request, and what it takes; ``options`` of ``words`` stand alone.
 
     ``kind`` is ``integer``, ``number``, ``choice``, ``switch``, ``words`` (a word, or several between commas),
     ``size`` (bytes, or with a unit) or ``text``.
@@ -76,7 +76,8 @@ def _fields(struct: inspect.StructType, prefix: str) -> Iterator[Field]:
 def _scalar(kinds: list[inspect.Type]) -> dict[str, Any] | None:
     """Return what a field takes that is no object; of a choice or an object, the choice."""
     if any(isinstance(kind, inspect.ListType) for kind in kinds):
-        return {"kind": "words"}
+        whole = (kind for kind in kinds if isinstance(kind, inspect.LiteralType))
+        return {"kind": "words", "options": tuple(option for kind in whole for option in _options(kind))}
     for kind in kinds:
         if isinstance(kind, inspect.IntType | inspect.FloatType):
             return _number(kind, has_unit=len(kinds) > 1)
@@ -126,5 +127,6 @@ def _help(kind: inspect.Type) -> str:
 def _label(name: str) -> str:
     words = [_ACRONYMS.get(word, word) for word in name.replace(".", "_").split("_")]
     words = words[1:] if words[0] == "num" else words
-    text = " ".join(words)
+    unit = " (s)" if words[-1] == "s" else ""
+    text = " ".join(words[:-1] if unit else words) + unit
     return text[0].upper() + text[1:]

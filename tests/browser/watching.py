@@ -1,5 +1,7 @@
 """What a browser test looks at beside the page itself: complaints, requests, and faults of accessibility."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -7,6 +9,7 @@ from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Page, Request, Response
 
+_PAUSE_MS = 20
 _SERIOUS = {"serious", "critical"}
 _QUIET = {"log", "info", "debug"}
 # Chromium says this of every 4xx; the statuses themselves are looked at instead.
@@ -57,6 +60,16 @@ class Opened:
 
     page: Page
     watch: Watch
+
+
+def until(page: Page, condition: Callable[[], object], *, within_s: float = 20.0) -> None:
+    """Return as soon as the condition holds; waiting through the page is what lets its events in."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            message = f"{condition} does not hold after {within_s:g} s at {page.url}"
+            raise AssertionError(message)
+        page.wait_for_timeout(_PAUSE_MS)
 
 
 def faults_of_access(page: Page) -> list[str]:

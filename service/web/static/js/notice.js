@@ -27,8 +27,8 @@ export function emptyNote(text, ...more) {
   return h("p", { class: "empty" }, text, ...more);
 }
 
-/** A message of the API as a sentence: with a capital, and an end. */
+/** A message of the API as a sentence: with an end and, unless it starts with the path of a field, a capital. */
 export function sentence(text) {
-  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  const start = /^[a-z]+(?=[\s,;])/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.?!]$/.test(start) ? start : `${start}.`;
 }

@@ -13,14 +13,23 @@ export function offerCatalogue(onChoose) {
     askAll("/v1/models").then((items) => (known.models = items.filter((item) => item.supported))),
     askAll("/v1/gpus").then((items) => (known.gpus = items)),
   ]);
-  return { known, ready };
+  const offered = { model: () => known.models.map(modelOption), gpu: () => known.gpus.map(gpuOption) };
+  return { known, ready, isWhole: (input) => !(input.id in offered) || isNamed(offered[input.id](), input.value) };
+}
+
+/** Tell whether a text is the whole of a name that can be asked about, and not a part of one that is being typed. */
+function isNamed(options, text) {
+  const name = text.trim().toLowerCase();
+  return options.some((one) => one.value.toLowerCase() === name || one.names.some((also) => also.toLowerCase() === name));
 }
 
 function modelOption(model) {
   const note = model.origin === "catalogue" ? (model.family ?? "") : `stored · ${model.family ?? ""}`;
-  return { value: model.name, note, also: `${(model.aliases ?? []).join(" ")} ${model.family ?? ""}` };
+  const names = model.aliases ?? [];
+  return { value: model.name, note, names, also: `${names.join(" ")} ${model.family ?? ""}` };
 }
 
 function gpuOption(gpu) {
-  return { value: gpu.name, note: gib(gpu.usable_bytes), also: `${gpu.vendor} ${gpu.family} ${Object.values(gpu.aliases).flat().join(" ")}` };
+  const names = [gpu.family, ...Object.values(gpu.aliases).flat()];
+  return { value: gpu.name, note: gib(gpu.usable_bytes), names, also: `${gpu.vendor} ${names.join(" ")}` };
 }

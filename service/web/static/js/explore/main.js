@@ -12,7 +12,7 @@ import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.
 import { planPanel } from "./plan.js";
 import { applyChange, applyPart, arrange, readQuestion, Unreadable } from "./question.js";
 import { stepChart, stepTable } from "./step.js";
-import { headline, showVerdict, subject } from "./verdict.js";
+import { headline, showSummary, showVerdict, subject } from "./verdict.js";
 
 const PAUSE_MS = 30;
 const MAP_PAUSE_MS = 250;
@@ -22,6 +22,7 @@ const mapForm = byId("map-form");
 const initial = formState(planForm);
 let shown = null;
 let searched = false;
+let typed = null;
 
 const chart = stepChart(byId("step-chart"), byId("components"));
 const catalogue = offerCatalogue(() => changed({ push: true }));
@@ -32,8 +33,12 @@ const reprice = debounced(answer, PAUSE_MS);
 const drawMap = debounced(() => shown !== null && catalogue.known.gpus.length > 0 && map.show(shown.question), MAP_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => shown, png: chart.png, markdown }));
-form.addEventListener("input", () => changed());
-form.addEventListener("change", () => changed({ push: true }));
+// A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
+form.addEventListener("input", ({ target }) => catalogue.isWhole(target) && changed({ push: isStep(target) }));
+form.addEventListener("change", ({ target }) => {
+  typed = null;
+  if (!catalogue.isWhole(target)) changed({ push: true });
+});
 form.addEventListener("submit", (event) => event.preventDefault());
 mapForm.addEventListener("submit", (event) => event.preventDefault());
 planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
@@ -54,6 +59,13 @@ function changed(step = {}) {
   }
   keep(step);
   reprice();
+}
+
+/** A choice is a step that can be gone back from, and so is the first letter of what is typed; the others belong to it. */
+function isStep(control) {
+  const before = typed;
+  typed = control.tagName === "SELECT" || control.type === "radio" ? null : control;
+  return typed === null || typed !== before;
 }
 
 function keep(step) {
@@ -95,6 +107,7 @@ function show(question, found) {
   showProblem(byId("problem"), null);
   for (const element of document.querySelectorAll(".is-stale")) element.classList.remove("is-stale");
   showVerdict(byId("verdict"), question, found);
+  showSummary(byId("summary"), found);
   chart.show(found);
   showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply });
   showRules(byId("rules"), found);

@@ -6,6 +6,8 @@ import { exportBar } from "../export.js";
 import { gib, percent, words } from "../format.js";
 import { showProblem } from "../notice.js";
 
+// Okabe and Ito's orange: the page's own is made for text and too dark to fill with.
+const TIGHT = "#e69f00";
 const ROW = 30;
 const FRAME = 70;
 const AXES = {
@@ -82,7 +84,7 @@ function gridOf(question, known, isAll, field) {
   const gpus = chosen.sort((left, right) => memory.get(left) - memory.get(right));
   const values = valuesOf(question, field);
   const cells = gpus.flatMap((gpu) =>
-    values.map((value) => ({ gpu, value, question: { ...question, gpu, workload: { ...question.workload, [field]: value } } })),
+    values.map((value) => ({ gpu, value, isAsked: gpu === question.gpu && value === (question.workload[field] ?? 1), question: { ...question, gpu, workload: { ...question.workload, [field]: value } } })),
   );
   return { gpus, values, field, cells };
 }
@@ -95,12 +97,12 @@ function valuesOf(question, field) {
 }
 
 function outcome(item) {
-  if (item.problem !== undefined) return { verdict: null, problem: item.problem.detail };
-  const { serving, per_gpu, usable_bytes } = item;
+  if (item.problem !== undefined) return { verdict: null, why: item.problem.detail };
+  const { serving, per_gpu, usable_bytes, warnings } = item;
   const isPool = serving?.kv_pool_bytes != null;
   const needed = isPool ? serving.required_bytes : per_gpu.device_bytes;
   const available = isPool ? serving.budget_bytes : usable_bytes;
-  return { verdict: item.verdict, needed, available, share: needed / available };
+  return { verdict: item.verdict, needed, available, share: needed / available, why: warnings[0] ?? "" };
 }
 
 function cellWords(cell) {
@@ -125,21 +127,33 @@ function cellShape(cell, api) {
   const [x, y] = api.coord([api.value(0), api.value(1)]);
   const [width, height] = api.size([1, 1]);
   const shape = { x: x - width / 2 + 1, y: y - height / 2 + 1, width: width - 2, height: height - 2, r: 3 };
-  const colour = cell.verdict === null ? css("--line-strong") : css(VERDICT_COLOURS[cell.verdict]);
-  const text = cell.verdict === null ? "?" : cell.share >= 10 ? `${cell.share.toFixed(0)}×` : percent(cell.share, 0).replace(" ", "\u202f");
-  const opacity = cell.verdict === "fits" ? 0.1 + 0.28 * cell.share : cell.verdict === "tight" ? 0.34 : 0.16;
+  const colour = cell.verdict === null ? css("--line-strong") : cell.verdict === "tight" ? TIGHT : css(VERDICT_COLOURS[cell.verdict]);
+  const opacity = cell.verdict === "fits" ? 0.1 + 0.28 * cell.share : cell.verdict === "tight" ? 0.45 : 0.16;
   return {
     type: "group",
     children: [
       { type: "rect", shape, style: { fill: colour, opacity } },
-      { type: "text", style: { x, y, text, align: "center", verticalAlign: "middle", fill: css("--text"), fontSize: width < 44 ? 10 : 12, fontWeight: cell.verdict === "fits" ? 600 : 400 } },
+      ...(cell.isAsked ? [{ type: "rect", shape, style: { fill: "none", stroke: css("--text"), lineWidth: 2 } }] : []),
+      { type: "text", style: { x, y, text: cellText(cell), align: "center", verticalAlign: "middle", fill: css("--text"), fontSize: width < 44 ? 10 : 12, fontWeight: cell.verdict === "fits" ? 600 : 400 } },
       ...(cell.verdict === "does_not_fit" ? [{ type: "line", shape: { x1: shape.x + 3, y1: shape.y + shape.height - 3, x2: shape.x + 9, y2: shape.y + shape.height - 9 }, style: { stroke: colour, lineWidth: 1.5 } }] : []),
     ],
   };
 }
 
+/** How full it is; an engine that does not start although it has the bytes is told by a word. */
+function cellText(cell) {
+  if (cell.verdict === null) return "?";
+  if (cell.verdict === "does_not_fit" && cell.share <= 1) return "no";
+  return cell.share >= 10 ? `${cell.share.toFixed(0)}×` : percent(cell.share, 0).replace(" ", "\u202f");
+}
+
 function tooltipOf(cell, field) {
   const head = `${cell.gpu}, ${words(field).toLowerCase()} ${cell.value.toLocaleString("en-US")}`;
-  if (cell.verdict === null) return `${head}\n${cell.problem}`;
-  return `${head}\n${gib(cell.needed)} of ${gib(cell.available)}: ${cell.verdict.replaceAll("_", " ")}`;
+  const said = cell.verdict === null ? "" : `${gib(cell.needed)} of ${gib(cell.available)}: ${cell.verdict.replaceAll("_", " ")}`;
+  return [head, said, cell.verdict === "fits" ? "" : folded(cell.why)].filter(Boolean).join("\n");
+}
+
+/** A sentence in lines that a tooltip has room for. */
+function folded(text) {
+  return text.replace(/(.{40,60}?)\s/g, "$1\n");
 }

@@ -23,7 +23,7 @@ export function showRemedies(panel, element, answer, { onApply }) {
   const table = h(
     "table",
     { class: "data" },
-    h("thead", {}, h("tr", {}, ["Change", "Then it", "Saves", "GPUs", "Time per token", ""].map((name, place) => h("th", { scope: "col", class: place > 1 && place < 5 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
+    h("thead", {}, h("tr", {}, ["", "Change", "Then it", "Saves", "GPUs", "Time per token"].map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
     h(
       "tbody",
       {},
@@ -31,12 +31,12 @@ export function showRemedies(panel, element, answer, { onApply }) {
         h(
           "tr",
           {},
+          h("td", {}, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
           h("td", {}, h("div", { class: "changes" }, changeWords(remedy.change))),
           h("td", {}, verdictTag(remedy.verdict)),
           h("td", { class: "is-number", title: exact(remedy.saves_bytes) }, gib(remedy.saves_bytes)),
           h("td", { class: "is-number" }, count(remedy.num_gpus)),
           h("td", { class: "is-number" }, `× ${remedy.slowdown.toFixed(2)}`),
-          h("td", { class: "is-number" }, h("button", { type: "button", onclick: () => onApply(remedy.change) }, "Apply")),
         ),
       ),
     ),
@@ -89,6 +89,7 @@ export function showDefaults(form, answer) {
   for (const control of form.elements) {
     if (!control.dataset.kind) continue;
     const text = used.get(control.name);
+    control.classList.toggle("is-default", control.value === "");
     if (control.tagName === "SELECT") control.options[0].text = control.options[0].value === "" && text ? `${shown(text)} (default)` : control.options[0].value || "default";
     else control.placeholder = text ?? "";
   }

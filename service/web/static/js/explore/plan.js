@@ -101,6 +101,7 @@ function candidatesElement(candidates, onUse) {
     h(
       "tr",
       {},
+      h("td", {}, h("button", { type: "button", onclick: () => onUse(one) }, "Use")),
       h("td", { class: "is-number" }, count(one.num_gpus)),
       h("td", {}, gpuWords(one.gpu), " ", verdictTag(one.fit.verdict)),
       h("td", {}, h("div", {}, layoutWords(one.layout)), h("div", { class: "muted small" }, workloadWords(one.workload))),
@@ -108,9 +109,8 @@ function candidatesElement(candidates, onUse) {
       h("td", { class: "is-number" }, seconds(one.step_time_s)),
       h("td", { class: "is-number" }, short(one.tokens_per_second)),
       h("td", { class: "is-number", title: one.price_source }, one.cost_per_hour === null ? MISSING : usd(one.cost_per_hour)),
-      h("td", { class: "is-number" }, h("button", { type: "button", onclick: () => onUse(one) }, "Use")),
     );
-  return h("div", { class: "scroll" }, h("table", { class: "data" }, head("#GPUs", "Kind", "Layout", "#Per GPU", "#Step", "#Tokens/s", "#Per hour", ""), h("tbody", {}, candidates.map(row))));
+  return h("div", { class: "scroll" }, h("table", { class: "data" }, head("", "#GPUs", "Kind", "Layout", "#Per GPU", "#Step", "#Tokens/s", "#Per hour"), h("tbody", {}, candidates.map(row))));
 }
 
 function alternativesElement(alternatives) {
@@ -134,7 +134,7 @@ function rejectedElement(rejected) {
 
 /** The best candidate as launchers and schedulers take it, one tab each. */
 function launchElement(requests) {
-  const texts = Object.entries(requests).filter(([, value]) => value !== null).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value, null, 2)]);
+  const texts = launchTexts(requests);
   const code = h("pre", { class: "code", tabindex: "0", id: "launch-text", role: "tabpanel", "aria-label": "Launch" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Launch with" });
   const copy = copyButton("Copy", () => code.textContent);
@@ -152,8 +152,20 @@ function launchElement(requests) {
     const at = [...tabs.children].indexOf(document.activeElement);
     if (step !== undefined && at >= 0) select((at + step + texts.length) % texts.length, { focus: true });
   });
-  select(Math.max(0, texts.findIndex(([name]) => name === "launch")));
+  select(0);
   return h("details", {}, h("summary", {}, "Launch the best of them"), h("div", { class: "row is-end" }, copy), tabs, code);
+}
+
+/** The command and each file that it reads first, then what each scheduler takes: all but the scripts is JSON. */
+function launchTexts({ launch, ...others }) {
+  const settings = Object.entries(launch?.environment ?? {}).map(([name, value]) => `${name}=${value} `);
+  const command = launch?.command ? [["command", `${settings.join("")}${launch.command}`]] : [];
+  const schedulers = Object.entries(others).filter(([, value]) => value !== null);
+  return [
+    ...command,
+    ...Object.entries(launch?.files ?? {}),
+    ...schedulers.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value, null, 2)]),
+  ];
 }
 
 function candidateTable({ candidates }) {

@@ -66,7 +66,7 @@ function option(answer) {
   const [, high] = answer.per_gpu.intervals.device;
   const most = Math.max(high, answer.usable_bytes, ...rows.map((row) => row.total)) / GIB;
   return {
-    grid: { left: 8, right: 20, top: 26, bottom: 4, containLabel: true },
+    grid: { left: 8, right: 28, top: 26, bottom: 4, containLabel: true },
     xAxis: axis({ type: "value", max: Math.ceil(most * 1.06), axisLabel: { color: css("--muted"), formatter: "{value} GiB", hideOverlap: true } }),
     yAxis: axis({ type: "category", data: rows.map((row) => rowLabel(row.name)), splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: 12.5 } }),
     tooltip: tooltip({ trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => tooltipOf(rows[points[0].dataIndex]) }),

@@ -1,6 +1,6 @@
 // The answer in words and figures.
 import { fill, h } from "../dom.js";
-import { bytesElement, count, exact, gib, MISSING, percent, seconds, short, words } from "../format.js";
+import { bytesElement, count, exact, gib, percent, seconds, short, words } from "../format.js";
 
 /** Say whether it fits, by how much, and the numbers that people ask for next. */
 export function showVerdict(element, question, answer) {
@@ -28,6 +28,13 @@ export function headline(answer) {
   if (deficit_bytes > 0) return `Does not fit: ${gib(deficit_bytes)} too much`;
   const missing = serving === null ? 0 : serving.required_bytes - serving.budget_bytes;
   return missing > 0 ? `Does not fit: the engine's budget lacks ${gib(missing)}` : "Does not fit";
+}
+
+/** The same line where the verdict itself is out of view. */
+export function showSummary(element, answer) {
+  element.hidden = false;
+  element.className = `summary is-${answer.verdict}`;
+  element.textContent = headline(answer);
 }
 
 /** What is asked about, in short. */
@@ -110,6 +117,6 @@ function speedFigures(throughput, isServing) {
   const [step, rate] = isServing ? ["Decode step", "Tokens per second"] : ["Step time", "Tokens per second"];
   return [
     [step, seconds(throughput.step_time_s), throughput.prefill_time_s === null ? `MFU ${percent(throughput.mfu)}` : `prefill ${seconds(throughput.prefill_time_s)}`],
-    [rate, short(throughput.tokens_per_second), throughput.hours_for_tokens === null ? MISSING : `${throughput.hours_for_tokens.toFixed(1)} h in all`],
+    [rate, short(throughput.tokens_per_second), throughput.hours_for_tokens === null ? null : `${throughput.hours_for_tokens.toFixed(1)} h in all`],
   ];
 }
