@@ -1,0 +1,230 @@
+"""The Helm chart, rendered by Helm's own engine: valid for Kubernetes, and nothing may do more than it needs."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import pytest
+import yaml
+from kubernetes_validate import validate
+
+from service.__main__ import COMMANDS
+from service.catalog.gpus import entries_named
+from service.db.tables import MeasureJobRow
+from service.settings import VARIABLES
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "deploy" / "chart" / "headroom"
+OLDEST, NEWEST = "1.30", "1.37"
+"""The oldest Kubernetes that Chart.yaml lets in, and the newest whose schemas are at hand."""
+ELSEWHERE = {"ScaledJob", "ServiceMonitor", "PrometheusRule"}
+"""Kinds that other operators bring; the oldest fields of theirs are all that the chart uses."""
+MINIMAL: dict[str, Any] = {"database": {"existingSecret": "postgres"}}
+GPU = {"gpu": "A100-SXM4-80GB", "maxReplicas": 4, "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}
+EVERYTHING: dict[str, Any] = {
+    **MINIMAL,
+    "image": {"registry": "registry.example/infra", "tag": "1.2.3", "pullSecrets": ["pull"]},
+    "redis": {"existingSecret": "valkey"},
+    "settings": {"HEADROOM_LEASE_S": 60, "HEADROOM_ACCESS_LOG": True},
+    "api": {"autoscaling": {"enabled": True}, "nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
+    "reconcile": {"nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
+    "processorWorkers": {"trace": {"replicas": 2}, "cpu": {"replicas": 1}},
+    "gpuWorkers": [GPU, {"gpu": "H100-SXM5-80GB", "maxReplicas": 1, "resources": {"limits": {"memory": "128Gi"}}}],
+    "gpuWorkerDefaults": {"runtimeClassName": "nvidia"},
+    "keda": {"enabled": True},
+    "ingress": {"enabled": True, "className": "nginx", "host": "gpu.example", "tlsSecret": "tls"},
+    "networkPolicy": {"from": [{"podSelector": {}}], "extraEgress": [{"ports": [{"protocol": "TCP", "port": 4318}]}]},
+    "monitoring": {
+        "serviceMonitor": {"enabled": True, "existingSecret": "scraper"},
+        "prometheusRule": {"enabled": True},
+        "dashboards": {"enabled": True},
+    },
+    "podAnnotations": {"team": "infra"},
+    "priorityClassName": "high",
+}
+BARE: dict[str, Any] = {
+    **MINIMAL,
+    "api": {"replicas": 1, "access": "open"},
+    "processorWorkers": {"trace": {"replicas": 0}},
+    "gpuWorkers": [GPU],
+    "migrations": {"enabled": False},
+    "serviceAccount": {"create": False},
+    "networkPolicy": {"enabled": False},
+    "podDisruptionBudget": {"enabled": False},
+}
+SETS = {"minimal": MINIMAL, "everything": EVERYTHING, "bare": BARE}
+
+
+class _Strict(yaml.SafeLoader):
+    """A loader that refuses a key that is there twice, as the API server does."""
+
+
+def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[Any, Any]:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    assert len(keys) == len(set(keys)), f"{sorted(keys)} at {node.start_mark}"
+    return loader.construct_mapping(node, deep=True)
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def rendered(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the manifests of a release, in the order of their files."""
+    with helm.Chart.load(CHART) as chart:
+        files = chart.render(values, name="rel", namespace="capacity")
+    texts = [text for path, text in sorted(files.items()) if path.endswith(".yaml")]
+    return [each for text in texts for each in yaml.load_all(text, Loader=_Strict) if each]
+
+
+@pytest.fixture(scope="module", name="releases")
+def render_all() -> dict[str, list[dict[str, Any]]]:
+    """Return the manifests of every set of values."""
+    return {name: rendered(values) for name, values in SETS.items()}
+
+
+def pods(manifests: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every pod that a release makes, by the name of what makes it."""
+    for each in manifests:
+        spec = each.get("spec", {})
+        holder = spec.get("jobTargetRef", spec)
+        pod = spec if each["kind"] == "Pod" else holder.get("template", {}).get("spec")
+        if pod is not None:
+            yield each["metadata"]["name"], pod
+
+
+def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return the manifests of a kind."""
+    return [each for each in manifests if each["kind"] == kind]
+
+
+def test_helm_finds_nothing_to_complain_of() -> None:
+    """Lint with the least that must be said; that there is no icon is all it has to say."""
+    report = helm.lint(CHART, MINIMAL, strict=True)
+
+    assert report["errors"] == []
+    assert [message["error"] for message in report["messages"]] == ["icon is recommended"]
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("name", SETS)
+def test_every_manifest_is_valid_for_kubernetes(releases: dict[str, list[dict[str, Any]]], name: str, version: str) -> None:
+    """By the schemas of the oldest and the newest release, without a field that they do not know."""
+    for manifest in releases[name]:
+        if manifest["kind"] not in ELSEWHERE:
+            validate(manifest, version, strict=True)
+
+    assert OLDEST in (CHART / "Chart.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_pod_may_do_little(releases: dict[str, list[dict[str, Any]]], name: str) -> None:
+    """Nobody's root, a root that cannot be written to, no capability, no token of the cluster, and a limit of memory."""
+    made = list(pods(releases[name]))
+
+    assert made
+    for maker, pod in made:
+        assert pod["securityContext"]["runAsNonRoot"] is True, maker
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, maker
+        assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False), maker
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }, maker
+        assert maker.endswith("-test") or container["resources"]["limits"]["memory"], maker
+        writable = {mount["name"] for mount in container.get("volumeMounts", [])}
+        assert writable == {volume["name"] for volume in pod.get("volumes", [])}, maker
+        assert all("emptyDir" in volume for volume in pod.get("volumes", [])), maker
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_commands_and_variables_are_ours(releases: dict[str, list[dict[str, Any]]], name: str) -> None:
+    """What a pod is started with is a command of `headroom`, and what it is told are settings that exist."""
+    known = {variable for variable, _ in VARIABLES.values()}
+    for maker, pod in pods(releases[name]):
+        (container,) = pod["containers"]
+        if "args" in container:
+            assert container["args"][0] in COMMANDS, maker
+            assert {each["name"] for each in container["env"]} <= known, maker
+
+
+def test_passwords_come_from_secrets_alone(releases: dict[str, list[dict[str, Any]]]) -> None:
+    """No URL is in a manifest, and a release without a name of the database's secret is refused in words."""
+    assert "://" not in json.dumps([list(pods(manifests)) for manifests in releases.values()]).replace("http://rel", "")
+    with pytest.raises(helm.HelmError, match=r"existingSecret|database"):
+        rendered({})
+
+
+def test_selectors_find_their_own_pods_only(releases: dict[str, list[dict[str, Any]]]) -> None:
+    """A service reaches the API alone, and no two controllers claim the same pods."""
+    manifests = releases["bare"] + [each for each in releases["everything"] if each["kind"] == "Service"]
+    controllers = of_kind(manifests, "Deployment")
+    selectors = [each["spec"]["selector"]["matchLabels"] for each in controllers]
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in controllers]
+
+    def found(selector: dict[str, str]) -> list[int]:
+        return [number for number, own in enumerate(labels) if selector.items() <= own.items()]
+
+    assert [found(selector) for selector in selectors] == [[number] for number in range(len(selectors))]
+    for service in of_kind(manifests, "Service"):
+        assert [controllers[number]["metadata"]["name"] for number in found(service["spec"]["selector"])] == [
+            "rel-headroom-api"
+        ]
+
+
+def test_migrations_come_before_everything(releases: dict[str, list[dict[str, Any]]]) -> None:
+    """A hook that needs nothing of the release, since nothing of it is there yet."""
+    (job,) = of_kind(releases["minimal"], "Job")
+    pod = job["spec"]["template"]["spec"]
+
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert pod["containers"][0]["args"] == ["migrate"]
+    assert "serviceAccountName" not in pod
+    assert of_kind(releases["bare"], "Job") == []
+
+
+def test_a_queue_of_a_gpu_is_scaled_by_the_rows_that_wait_for_it(releases: dict[str, list[dict[str, Any]]]) -> None:
+    """One job of KEDA's per kind of GPU, which takes one GPU, leaves when nothing is queued, and is counted by its rows."""
+    jobs = of_kind(releases["everything"], "ScaledJob")
+    columns = set(MeasureJobRow.__table__.columns.keys())
+
+    assert [each["spec"]["maxReplicaCount"] for each in jobs] == [4, 1]
+    for each, asked in zip(jobs, EVERYTHING["gpuWorkers"], strict=True):
+        (container,) = each["spec"]["jobTargetRef"]["template"]["spec"]["containers"]
+        (trigger,) = each["spec"]["triggers"]
+        assert container["args"] == ["worker", "--device", "cuda", "--burst"]
+        assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+        assert entries_named(asked["gpu"])[0].name == asked["gpu"]
+        assert f"gpu = '{asked['gpu']}'" in trigger["metadata"]["query"]
+        assert set(re.findall(r"(\w+) (?:=|IS)", trigger["metadata"]["query"])) <= columns
+        assert trigger["metadata"]["connectionFromEnv"] in {variable["name"] for variable in container["env"]}
+    assert jobs[1]["spec"]["jobTargetRef"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "128Gi"
+
+
+def test_without_keda_a_queue_has_workers_that_stay(releases: dict[str, list[dict[str, Any]]]) -> None:
+    """A deployment of as many as there are GPUs."""
+    gpu = next(each for each in of_kind(releases["bare"], "Deployment") if "a100" in each["metadata"]["name"])
+
+    assert gpu["spec"]["replicas"] == GPU["maxReplicas"]
+    assert gpu["spec"]["template"]["spec"]["containers"][0]["args"] == ["worker", "--device", "cuda"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"databse": {}}, "databse"),
+        ({"api": {"access": "local"}}, "access"),
+        ({"gpuWorkers": [{"gpu": "A100' OR '1'='1", "maxReplicas": 1}]}, "gpu"),
+        ({"gpuWorkers": [{"gpu": "A100-SXM4-80GB"}]}, "maxReplicas"),
+        ({"settings": {"DATABASE_URL": "postgresql://…"}}, "DATABASE_URL"),
+        ({"settings": {"HEADROOM_ACCESS": "open"}}, "HEADROOM_ACCESS"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
+    """By the schema, before anything is rendered: what is misspelt, and what would end up in a query."""
+    with helm.Chart.load(CHART) as chart, pytest.raises(helm.HelmError, match=words):
+        chart.validate_schema({**MINIMAL, **values})
