@@ -1,19 +1,20 @@
 """What calibrations say about one question: corrections for the estimator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Any
 
 from service.calibration.derive import Bound, Calibration, Exact
 from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
+from service.calibration.field import least_at
 from service.calibration.pool import Level, Pool
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import NOTHING, Corrections, InstantCorrection
 from service.estimator.layout import Layout
 from service.estimator.workload import TrainWorkload, Workload
 
-MEASURED, CALIBRATED = "measured", "calibrated"
+MEASURED, CALIBRATED, ANALYTIC = "measured", "calibrated", "analytic"
 ONLY_PART = "all"
 """The one part of a quantity that has no instants."""
 
@@ -66,6 +67,16 @@ def corrections_of(known: Sequence[Known | Pool], point: MeasuredPoint) -> Corre
     for one in known:
         found |= _pooled(one) if isinstance(one, Pool) else _at(one, point)
     return Corrections(**found, **_named(first, point))
+
+
+def bounded(corrections: Corrections | None, seen: Sequence[Known], point: MeasuredPoint) -> Corrections | None:
+    """Return corrections with what a point needs at least of its GPU, from what was seen in the field at points it reaches."""
+    least = max((least_at(one.calibration, point) for one in seen), default=0)
+    if not least:
+        return corrections
+    reached = {bound.measurement for one in seen for bound in one.calibration.at_least if point.reaches(bound.point)}
+    base = corrections or Corrections(calibration=seen[0].name, basis=ANALYTIC, level=Level.NONE.value)
+    return replace(base, device_at_least_bytes=least, num_seen=len(reached))
 
 
 def pooled_corrections(pool: Pool) -> Corrections | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from service.estimator.allocator.pressure import under_pressure
 from service.estimator.allocator.replay import Replayed
 from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
-from service.estimator.correcting import corrected_context, corrected_slack, measured_interval
+from service.estimator.correcting import corrected_context, corrected_slack, measured_interval, raised_context
 from service.estimator.corrections import LEAST_PER_MILLE, MOST_PER_MILLE, Corrections
 from service.estimator.device import Device
 from service.estimator.intervals import widened
@@ -81,6 +81,12 @@ def assemble(
     inside = _allocated_interval(draft, corrections)
     reserved = allocated + slack.point
     taken = _reserved_interval(draft, inside, full, corrections)
+    beside = context
+    if corrections is not None and corrections.device_at_least_bytes and device is not None:
+        # What was seen on a GPU that a job filled is no more than what it could have had.
+        least = min(corrections.device_at_least_bytes, device.usable_bytes)
+        context = raised_context(context, reserved + context.point + links.point, least)
+    raised = context is not beside
     return Estimate(
         num_gpus=draft.num_gpus,
         allocated_bytes=allocated,
@@ -104,8 +110,8 @@ def assemble(
         nvme_bytes=draft.nvme_bytes,
         checkpoint=draft.checkpoint,
         serving=draft.serving,
-        warnings=(*draft.warnings, *_warnings(draft), *warnings, *_imported(corrections)),
-        basis=corrections.basis if corrections is not None else "analytic",
+        warnings=(*draft.warnings, *_warnings(draft), *warnings, *_imported(corrections), *_seen(corrections, raised=raised)),
+        basis="analytic" if corrections is None else _basis(corrections, raised=raised),
         calibration=corrections.calibration if corrections is not None else None,
         calibration_level=corrections.level if corrections is not None else "none",
         num_measurements=corrections.num_measurements if corrections is not None else 0,
@@ -181,6 +187,18 @@ def _imported(corrections: Corrections | None) -> tuple[str, ...]:
     if not count:
         return ()
     return (f"rests on {count} imported measurement{'s' if count > 1 else ''}: that this is what ran there is only claimed",)
+
+
+def _seen(corrections: Corrections | None, *, raised: bool) -> tuple[str, ...]:
+    if corrections is None or not raised:
+        return ()
+    count = corrections.num_seen
+    readings = f"{count} imported reading{'s' if count > 1 else ''}"
+    return (f"device_bytes are raised to {corrections.device_at_least_bytes:,} B, which {readings} saw on such a GPU in use",)
+
+
+def _basis(corrections: Corrections, *, raised: bool) -> str:
+    return "calibrated" if raised and corrections.basis == "analytic" else corrections.basis
 
 
 def _base(draft: Draft, inside: Interval) -> Interval:

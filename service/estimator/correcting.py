@@ -33,6 +33,21 @@ def corrected_context(context: Share, beside: Share, corrections: Corrections | 
     return replace(moved, low=max(moved.point - doubt, 0), high=moved.point + doubt)
 
 
+def raised_context(context: Share, device_bytes: int, least_bytes: int) -> Share:
+    """Return the context with what is missing to what was seen on such a GPU: nothing tells what of it is whose."""
+    missing = least_bytes - device_bytes
+    if missing <= 0:
+        return context
+    return replace(
+        context,
+        point=context.point + missing,
+        low=context.low + missing,
+        high=context.high + missing,
+        formula=f"{context.formula} +{missing:,} B seen on a GPU in use, whoever they belong to",
+        source=f"{context.source}; imported readings",
+    )
+
+
 def measured_interval(point: int, error: float | None, otherwise: Interval) -> Interval:
     """Return the interval that measurements give, where there are enough of them."""
     if error is None:

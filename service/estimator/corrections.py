@@ -54,6 +54,10 @@ class Corrections:
     outside_error: float | None = None
     step_time_ratio: float = 1.0
     step_time_error: float | None = None
+    device_at_least_bytes: int = 0
+    """What was seen on the GPU of a run that was no larger, at most times nobody looked."""
+    num_seen: int = 0
+    """How many imported readings that rests on."""
     num_imported: int = 0
     """How many of the measurements somebody brought, who alone says what ran."""
     proven: bool = False

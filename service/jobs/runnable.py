@@ -70,7 +70,12 @@ def _loop_obstacles(workload: TrainWorkload) -> Obstacles:
         yield "workload.framework_version", message
     for field, asked, fixed in _fixed_words(workload):
         if asked != fixed:
-            yield f"workload.{field}", f"a probe runs the plain training loop: {field} {fixed}"
+            yield f"workload.{field}", f"a probe runs the plain training loop: {field} {_said(fixed)}, not {_said(asked)}"
+
+
+def _said(value: object) -> str:
+    """Return a word as a request has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _fixed_words(workload: TrainWorkload) -> Iterator[tuple[str, object, object]]:

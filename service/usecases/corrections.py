@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from service.calibration.apply import Known, corrections_of, point_of
+from service.calibration.apply import Known, bounded, corrections_of, point_of
 from service.calibration.environment import Environment, Place, place_named
 from service.calibration.evidence import Quantity
+from service.calibration.field import field_curve
 from service.calibration.key import calibration_key, kind_of
 from service.calibration.pool import Group, Member, Pool, Pools, parent_of, pools_of
 from service.db.values import StoredCalibration
@@ -22,7 +23,6 @@ ReadChanged = Callable[[datetime | None], tuple[StoredCalibration, ...]]
 ReadEnvironments = Callable[[], tuple[Environment, ...]]
 Shipped = Callable[[], tuple[Member, ...]]
 _Key = tuple[str, Quantity]
-_Resolved = tuple[Known | Pool, ...]
 MAX_RESOLVED = 4096
 
 
@@ -30,6 +30,14 @@ MAX_RESOLVED = 4096
 class _Learnt:
     id: str
     member: Member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resolved:
+    """What is known of a question's parts, and what was seen of all of them together, whatever its point."""
+
+    parts: tuple[Known | Pool, ...]
+    seen: tuple[Known, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +109,10 @@ class CorrectionBook:
             if len(known.resolved) >= MAX_RESOLVED:
                 known.resolved.clear()
             known.resolved[curve, gpu] = found
-        return corrections_of(found, point_of(architecture, workload, layout)) if found else None
+        if not found.parts and not found.seen:
+            return None
+        point = point_of(architecture, workload, layout)
+        return bounded(corrections_of(found.parts, point) if found.parts else None, found.seen, point)
 
     def _take_in(self, changed: Sequence[StoredCalibration]) -> bool:
         """Keep what is new; tell whether anything was."""
@@ -144,7 +155,13 @@ def _resolve(known: _Knowledge, curve: str, gpu: str, group: Callable[[Quantity,
     named = () if own is None else (own, own.unknown_driver)
     places = list(dict.fromkeys((*named, known.places[""])))
     found = (_find(known, curve, [(place, group(quantity, place)) for place in places]) for quantity in known.quantities)
-    return tuple(one for one in found if one is not None)
+    looks = (
+        known.by_key.get((place.address(field_curve(curve)), Quantity.DEVICE)) for place in places if place.gpu is not None
+    )
+    return _Resolved(
+        parts=tuple(one for one in found if one is not None),
+        seen=tuple(Known(name=one.id, calibration=one.member.calibration) for one in looks if one is not None),
+    )
 
 
 def _find(known: _Knowledge, curve: str, places: Sequence[tuple[Place, Group]]) -> Known | Pool | None:

@@ -9,6 +9,7 @@ from statistics import NormalDist
 from service.calibration.apply import ONLY_PART, point_of
 from service.calibration.environment import Environment, environment_of
 from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
+from service.calibration.field import Seen
 from service.catalog.gpus import entries_named
 from service.db.measurement import StoredMeasurement, StoredResult
 from service.estimator.architecture import Architecture
@@ -53,6 +54,8 @@ class Found:
     environment: Environment
     answered: Answered
     evidence: tuple[Evidence, ...]
+    seen: Seen | None = None
+    """All that was on the GPU, where nothing else tells of it or a probe watched it."""
 
 
 def gpu_name(text: str) -> str:
@@ -99,7 +102,38 @@ def found_in(stored: StoredMeasurement, plans: PlanCache) -> Found | None:
     exhausted = bool(result.peaks["out_of_memory"])
     if not exhausted and not ran_its_tokens(answered.point, result.probes, extrapolated=result.extrapolated):
         return None
-    return Found(environment=environment, answered=answered, evidence=tuple(_evidence(stored, result, answered)))
+    counted = result.peaks["allocated_bytes"] is not None
+    return Found(
+        environment=environment,
+        answered=answered,
+        evidence=tuple(_evidence(stored, result, answered)) if counted else (),
+        seen=_seen(stored, result, answered) if ran_on else None,
+    )
+
+
+def _seen(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Seen | None:
+    """Return all that was seen on the GPU: by the field, which knows no parts, or by a probe, which saw the peak itself.
+
+    What is seen of a whole GPU is the job's own as far as whoever brought it says that nobody else was there.
+    """
+    peaks, is_probe = result.peaks, stored.source == "probe"
+    on_device = peaks.get("device_bytes") or peaks.get("device_total_used_bytes")
+    parted = peaks["allocated_bytes"] is not None and peaks.get("reserved_bytes") is not None
+    if on_device is None or is_probe != parted or (is_probe and (result.extrapolated or not result.transferable)):
+        return None
+    return Seen(
+        measurement=str(stored.id),
+        point=answered.point,
+        bytes=_whole(on_device) if is_probe else _least(result, _whole(on_device)),
+        predicted=answered.estimate.device_bytes,
+        whole=is_probe and not result.peaks["out_of_memory"],
+    )
+
+
+def _least(result: StoredResult, value: int) -> int:
+    """Return what a reading was at least: counters are printed in coarse units."""
+    lows = [_whole(one["low"]) for one in result.readings or () if one["value"] == value]
+    return min([value, *lows])
 
 
 def _device(request: MeasureRequest, environment: Mapping[str, object]) -> Device:

@@ -190,7 +190,13 @@ def _item(
         environment=told,
         compared=found.quantities,
         out_of_memory=parsed.out_of_memory,
-        notes=(*parsed.notes, *notes, *found.notes, *_notes(observation), *why_silent(observation.peaks, told)),
+        notes=(
+            *parsed.notes,
+            *notes,
+            *found.notes,
+            *_notes(observation),
+            *why_silent(observation.peaks, told, workload),
+        ),
         problems=tuple(problems),
     )
 

@@ -21,6 +21,7 @@ from service.estimator.estimate import PlanCache
 from service.estimator.result import Instant
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProbeResult
 from service.usecases.evidence import Answered, Found, answer, found_in, ran_its_tokens
+from service.usecases.field import learn_seen
 from service.usecases.residuals import Lesson, member_of, promise_of, write_down
 from service.usecases.shipped import group_of, shipped_evidence, shipped_members
 
@@ -102,6 +103,7 @@ def learn(session: Session, job_id: UUID, *, key: str) -> UUID | None:
         return None
     peers = {name: one for name, one in found.items() if one.environment == own.environment}
     taught = [_learn(session, job_id, own, peers, quantity, curve=key) for quantity in Quantity]
+    taught.append(learn_seen(session, own, peers, curve=key) if own.seen is not None else None)
     return next((calibration_id for calibration_id in taught if calibration_id is not None), None)
 
 
@@ -120,6 +122,8 @@ def unlearn(session: Session, withdrawn: StoredMeasurement) -> None:
     peers = {name: one for name, one in found.items() if one.environment == own.environment}
     for quantity in dict.fromkeys(sample.quantity for sample in own.evidence):
         _relearn(session, withdrawn, own, peers, quantity)
+    if own.seen is not None:
+        learn_seen(session, own, peers, curve=withdrawn.key)
 
 
 def _relearn(session: Session, withdrawn: StoredMeasurement, own: Found, peers: dict[UUID, Found], quantity: Quantity) -> None:

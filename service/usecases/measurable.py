@@ -10,7 +10,7 @@ from service.estimator.layout import Layout
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
-from service.jobs.contract import MeasureRequest
+from service.jobs.contract import MeasureRequest, ProbeDevice
 from service.jobs.ranks import rank_obstacles
 from service.jobs.runnable import workload_obstacles
 
@@ -48,6 +48,11 @@ def check_plannable(architecture: Architecture, workload: Workload, layout: Layo
 def _obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
     yield from _model_obstacles(request)
     workload = request.task.workload
+    if request.device is ProbeDevice.TRACE and workload.num_images:
+        message = (
+            "where images go is decided by tokens' values, and fake tensors have none: leave num_images out, or device cpu"
+        )
+        yield Obstacle(field="workload.num_images", message=message)
     for field, message in rank_obstacles(request.layout, workload):
         yield Obstacle(field=field, message=message)
     if not 0 <= request.rank < request.layout.num_gpus:

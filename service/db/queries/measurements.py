@@ -14,6 +14,7 @@ from service.jobs.states import QUEUE_LIMIT_S, Status
 
 _WEIGHTS = {Priority.LOW: -1, Priority.NORMAL: 0, Priority.HIGH: 1}
 
+_TEACHING = ("allocated_bytes", "device_bytes", "device_total_used_bytes")
 Job = MeasureJobRow
 Event = MeasurementEventRow
 
@@ -68,9 +69,11 @@ def events_after(session: Session, job_id: UUID, *, seq: int, limit: int) -> tup
 def succeeded_with_key(session: Session, key: str, *, limit: int) -> tuple[StoredMeasurement, ...]:
     """Return the newest results of a calibration key: the evidence for its next calibration.
 
-    An import is among them where it has what PyTorch's allocator counted, beside which all else is learnt.
+    An import is among them where it has what PyTorch's allocator counted, beside which all else is learnt, or all that was
+    on the GPU.
     """
-    counted = or_(Job.source == "probe", MeasurementResultRow.peaks["allocated_bytes"].as_string().is_not(None))
+    told = [MeasurementResultRow.peaks[name].as_string().is_not(None) for name in _TEACHING]
+    counted = or_(Job.source == "probe", *told)
     query = (
         select(Job, MeasurementResultRow)
         .join(MeasurementResultRow, MeasurementResultRow.job_id == Job.id)

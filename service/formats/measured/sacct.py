@@ -145,6 +145,8 @@ def _reading(line: int | None, row: Mapping[str, str], job: Mapping[str, str]) -
             rank=row.get(f"{USAGE}Task") and _first_task(row[f"{USAGE}Task"]),
         ),
         line=line,
+        # Slurm polls its tasks every JobAcctGatherFrequency seconds.
+        sampled=True,
         num_gpus=_gpus_per_task(tres, row.get("NTasks", "")),
         since=row.get("Start") or None,
         until=row.get("End") or None,

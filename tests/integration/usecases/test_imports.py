@@ -172,14 +172,6 @@ def test_an_allocators_own_peak_teaches(sessions: Sessions) -> None:
     assert compared[Quantity.ALLOCATED].calibrated == pytest.approx(measured, rel=0.002)
 
 
-def test_a_device_reading_alone_teaches_nothing(sessions: Sessions) -> None:
-    """Nobody knows how much of it the allocator had."""
-    report = imports.store(sessions, read(SACCT, environment=RELEASES))
-
-    assert changed_since(sessions, None) == ()
-    assert all(item.id is not None for item in report.items)
-
-
 def test_a_log_settles_what_the_question_leaves_open() -> None:
     """Lengths, fractions and the version come from the log, each with a line that says so."""
     serving = ServeWorkload(num_sequences=8, prompt_tokens=1024, output_tokens=128, engine=Engine.VLLM)

@@ -2,9 +2,12 @@
 
 import pytest
 
+from service.estimator.workload import Engine, ServeWorkload, TrainWorkload
 from service.formats.measured.reading import Quantity
 from service.usecases.teachable import why_silent
 
+TRAIN = TrainWorkload(sequence_length=8)
+SERVE = ServeWorkload(num_sequences=1, prompt_tokens=8, engine=Engine.VLLM)
 RELEASES = {"torch": "2.13.0", "transformers": "5.23.0"}
 
 
@@ -13,13 +16,19 @@ RELEASES = {"torch": "2.13.0", "transformers": "5.23.0"}
     [
         ([Quantity.ALLOCATED], RELEASES, ()),
         ([Quantity.ALLOCATED, Quantity.RESERVED], {"torch": "2.13.0"}, ("releases of torch and transformers",)),
-        ([Quantity.DEVICE], RELEASES, ("PyTorch's allocator counted",)),
+        ([Quantity.DEVICE], RELEASES, ("device_bytes of such a run, and of larger ones, are at least as much",)),
+        ([Quantity.DEVICE_TOTAL_USED], {}, ("corrects no answer", "releases of torch and transformers")),
         ([], {}, ("PyTorch's allocator counted", ", nor the releases")),
     ],
 )
 def test_what_is_lacking_is_said(told: list[Quantity], environment: dict[str, str], words: tuple[str, ...]) -> None:
-    """Device bytes alone, or an unknown release, are stored and correct nothing: each is named once."""
-    said = why_silent(told, environment)
+    """Device bytes alone are a bound, an unknown release corrects nothing: each is named once."""
+    said = why_silent(told, environment, TRAIN)
 
     assert len(said) == bool(words)
     assert all(word in said[0] for word in words)
+
+
+def test_an_engine_is_no_evidence_of_what_is_asked_of_it() -> None:
+    """It takes its budget, whatever the question."""
+    assert why_silent([Quantity.DEVICE], RELEASES, SERVE)[0].startswith("corrects no answer: an engine fills its budget")
