@@ -53,6 +53,7 @@ def gathering(
         fetched=layout.sharding is Sharding.DEEPSPEED,
         flat=layout.sharding is Sharding.FSDP1,
         adapters_apart=layout.sharding is Sharding.FSDP1 and adapters is not None,
+        cast_over=layout.shards if split and gathered is not precision.param_dtype else None,
         ahead=not reentrant,
     )
 

@@ -48,6 +48,8 @@ class Gathering:
     """Whether a unit is one flat parameter, as FSDP1 makes it."""
     adapters_apart: bool = False
     """Whether adapters are units of their own, inside of blocks whose units have no trained weights."""
+    cast_over: int | None = None
+    """Ranks each of which casts its shares of a unit, all in one buffer, before they are gathered; None where nothing is cast."""
     ahead: bool = True
     """Whether flat parameters are gathered ahead in backward."""
     uneven: int = 1
@@ -181,7 +183,16 @@ class Units:
             self.tape.keep_gradient_shard(trained)
 
     def _buffer(self, elements: int) -> Storage:
-        return self._gathered(0 if self.how.alone else elements)
+        """Return the output of an all-gather, whose input is a buffer of its own where it is cast.
+
+        (torch 2.13 ``_fsdp_collectives.py``, ``_get_param_all_gather_inputs``: ``flat_foreach_copy_input``.)
+        """
+        if self.how.alone or self.how.cast_over is None:
+            return self._gathered(0 if self.how.alone else elements)
+        cast = self._gathered(ceil_div(elements, self.how.cast_over))
+        output = self._gathered(elements)
+        self.tape.release(cast)
+        return output
 
     def _weights(self, elements: int) -> list[Storage]:
         return self.tape.gather(elements, self.how.gather_bytes)
