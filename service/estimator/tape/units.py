@@ -49,7 +49,7 @@ class Gathering:
     adapters_apart: bool = False
     """Whether adapters are units of their own, inside of blocks whose units have no trained weights."""
     cast_over: int | None = None
-    """Ranks each of which casts its shares of a unit, all in one buffer, before they are gathered; None where nothing is cast."""
+    """Ranks each of which casts its shares of a unit in one buffer before they are gathered; None where nothing is cast."""
     ahead: bool = True
     """Whether flat parameters are gathered ahead in backward."""
     uneven: int = 1
