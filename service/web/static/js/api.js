@@ -99,8 +99,11 @@ async function send(path, { method = "GET", body, headers = {}, signal } = {}) {
     });
   };
   let answer = await reached(request, signal);
-  while (answer.status === 401 && (await askForKey(await problemOf(answer)))) answer = await reached(request, signal);
-  if (!answer.ok) throw await problemOf(answer);
+  while (!answer.ok) {
+    const problem = await problemOf(answer);
+    if (answer.status !== 401 || !(await askForKey(problem))) throw problem;
+    answer = await reached(request, signal);
+  }
   return answer;
 }
 
