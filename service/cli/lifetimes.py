@@ -15,3 +15,13 @@ def seconds_of(text: str) -> int:
         message = f"{text!r} is no time; say 90s, 30m, 8h or 2d"
         raise argparse.ArgumentTypeError(message)
     return int(found[1]) * _SECONDS[found[2]]
+
+
+def add_keep(parser: argparse.ArgumentParser) -> None:
+    """Take how long progress, samples and changes are kept."""
+    parser.add_argument(
+        "--keep",
+        type=seconds_of,
+        metavar="TIME",
+        help=f"how long progress and samples of measurements that are over, and changes, are kept: {LIFE_HELP}; else for ever",
+    )

@@ -5,8 +5,10 @@ import os
 import signal
 import threading
 from contextlib import ExitStack
+from datetime import timedelta
 from types import FrameType
 
+from service.cli.lifetimes import add_keep
 from service.db.session import make_engine, make_sessions
 from service.jobs.bell import Bell, Ring, connect_to_ring, no_bell
 from service.logs import configure, logger
@@ -19,21 +21,23 @@ _GRACE_S = 30.0
 _POOL_SIZE = 1
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Take nothing: the environment says which database and which Redis."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take how long what grows is kept: the environment says which database and which Redis."""
+    add_keep(parser)
 
 
-def run(_options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Reconcile until SIGINT or SIGTERM."""
     settings = Settings.from_env(os.environ)
     configure(level=settings.log_level, log_format=settings.log_format)
+    keep = None if options.keep is None else timedelta(seconds=options.keep)
     stop = _stop_on_signals()
     engine = make_engine(settings.require_database_url(), application_name="headroom-reconcile", pool_size=_POOL_SIZE)
     logger("reconcile").info("reconcile.started", every_s=settings.reconcile_interval_s)
     with ExitStack() as stack:
         stack.callback(engine.dispose)
         stack.enter_context(traced("headroom-reconcile"))
-        run_forever(make_sessions(engine), settings=settings, ring=_ring(settings, stack), stop=stop)
+        run_forever(make_sessions(engine), settings=settings, ring=_ring(settings, stack), stop=stop, keep=keep)
     return 0
 
 

@@ -12,6 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from service.cli.lifetimes import add_keep
 from service.cli.listen import access_on, listen, url_of
 from service.cli.parser import whole_number
 from service.cli.serve import add_access
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="workers that measure on the CPU, beside one that traces (default 1; 0 for none)",
     )
+    add_keep(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,19 +60,21 @@ def run(options: argparse.Namespace) -> int:
     access = access_on(host, asked=options.access or settings.access)
     with listen(host, port) as listener, signals_held(), own_data_dir(options.data_dir or settings.data_dir, log) as data:
         try:
-            _run(listener, data, workers_to_start(options.workers, missing_packages(), log), log, access=access)
+            num_workers = workers_to_start(options.workers, missing_packages(), log)
+            keeping = () if options.keep is None else ("--keep", f"{options.keep}s")
+            _run(listener, data, num_workers, log, access=access, keeping=keeping)
         except StopRequested:
             log.debug("up.stopped_while_starting")
     return 0
 
 
-def _run(listener: socket.socket, data: DataDir, num_workers: int, log: Log, *, access: str) -> None:
+def _run(listener: socket.socket, data: DataDir, num_workers: int, log: Log, *, access: str, keeping: Sequence[str]) -> None:
     with _servers(data, log) as (servers, urls):
         environment = {**os.environ, **urls, "HEADROOM_DATA_DIR": str(data.root), "HEADROOM_ACCESS": access}
         if "REDIS_URL" not in urls:
             environment.pop("REDIS_URL", None)
         run_to_end(_ours(data, "migrate", environment), log)
-        children = [_api(data, environment, listener), _ours(data, "reconcile", environment)]
+        children = [_api(data, environment, listener), _ours(data, "reconcile", environment, *keeping)]
         children += [_worker(data, environment, f"worker-{number}", "cpu") for number in range(1, num_workers + 1)]
         if num_workers:
             children.append(_worker(data, environment, "tracer", "trace"))

@@ -5,6 +5,7 @@ Any number of these loops may run: rows are taken with ``SKIP LOCKED``, and a ri
 
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
@@ -22,6 +23,7 @@ from service.usecases.access import Sessions
 from service.usecases.attempts import give_back, move, problem
 from service.usecases.idempotency import forget_expired
 from service.usecases.reservations import forget_ended
+from service.usecases.retention import prune
 from service.usecases.waiting import tell_what_they_wait_for
 from service.usecases.workers import forget_old
 
@@ -53,8 +55,10 @@ def reconcile(sessions: Sessions, *, rering_after_s: float, gone_after_s: float,
     return done
 
 
-def run_forever(sessions: Sessions, *, settings: Settings, ring: Ring, stop: threading.Event) -> None:
-    """Make passes until ``stop``; a database that is away is waited for."""
+def run_forever(
+    sessions: Sessions, *, settings: Settings, ring: Ring, stop: threading.Event, keep: timedelta | None = None
+) -> None:
+    """Make passes until ``stop``; a database that is away is waited for. What grows is kept for ``keep``, else for ever."""
     passes_between_cleaning = max(1, round(HOUSEKEEPING_INTERVAL_S / settings.reconcile_interval_s))
     passes = 0
     while not stop.is_set():
@@ -64,6 +68,8 @@ def run_forever(sessions: Sessions, *, settings: Settings, ring: Ring, stop: thr
                 forget_expired(sessions)
                 forget_ended(sessions)
                 forget_old(sessions)
+                if keep is not None:
+                    prune(sessions, older_than=keep)
             passes += 1
         except ServiceError as error:
             _log.warning("reconcile.waits", reason=error.detail)

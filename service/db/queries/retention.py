@@ -1,0 +1,64 @@
+"""What grows for ever and teaches nothing: progress and samples of measurements that are over, and the log of changes."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select
+from sqlalchemy.orm import Session
+
+from service.db.access_tables import AuditEventRow
+from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
+
+_STATUS = "status"
+
+
+def jobs_with_detail(session: Session, *, older_than: timedelta, limit: int) -> Sequence[UUID]:
+    """Return measurements that ended so long ago and still have samples, or events beside their statuses."""
+    return session.scalars(_jobs(older_than).limit(limit)).all()
+
+
+def delete_detail(session: Session, job_ids: Sequence[UUID]) -> tuple[int, int]:
+    """Delete events but statuses, and samples, of measurements; return how many of each."""
+    events = delete(MeasurementEventRow).where(MeasurementEventRow.job_id.in_(job_ids), MeasurementEventRow.kind != _STATUS)
+    samples = delete(MeasurementSampleRow).where(MeasurementSampleRow.job_id.in_(job_ids))
+    return _count(session, events.returning(MeasurementEventRow.seq)), _count(
+        session, samples.returning(MeasurementSampleRow.seq)
+    )
+
+
+def count_detail(session: Session, *, older_than: timedelta) -> tuple[int, int]:
+    """Return how many events and samples ``delete_detail`` would find."""
+    jobs = select(MeasureJobRow.id).where(_ended(older_than))
+    events = select(func.count()).where(MeasurementEventRow.job_id.in_(jobs), MeasurementEventRow.kind != _STATUS)
+    samples = select(func.count()).where(MeasurementSampleRow.job_id.in_(jobs))
+    return session.scalars(events).one(), session.scalars(samples).one()
+
+
+def delete_changes(session: Session, *, older_than: timedelta, limit: int) -> int:
+    """Delete the oldest lines of the log of changes; return how many."""
+    oldest = select(AuditEventRow.id).where(_written(older_than)).order_by(AuditEventRow.created_at).limit(limit)
+    return _count(session, delete(AuditEventRow).where(AuditEventRow.id.in_(oldest)).returning(AuditEventRow.id))
+
+
+def count_changes(session: Session, *, older_than: timedelta) -> int:
+    """Return how many lines of the log of changes are so old."""
+    return session.scalars(select(func.count()).where(_written(older_than))).one()
+
+
+def _jobs(older_than: timedelta) -> Select[UUID]:
+    event = exists().where(MeasurementEventRow.job_id == MeasureJobRow.id, MeasurementEventRow.kind != _STATUS)
+    sample = exists().where(MeasurementSampleRow.job_id == MeasureJobRow.id)
+    return select(MeasureJobRow.id).where(_ended(older_than), or_(event, sample)).order_by(MeasureJobRow.finished_at)
+
+
+def _ended(older_than: timedelta) -> ColumnElement[bool]:
+    return MeasureJobRow.finished_at < func.now() - older_than
+
+
+def _written(older_than: timedelta) -> ColumnElement[bool]:
+    return AuditEventRow.created_at < func.now() - older_than
+
+
+def _count(session: Session, statement: object) -> int:
+    return len(session.scalars(statement).all())  # type: ignore[call-overload]  # a DELETE that returns a column
