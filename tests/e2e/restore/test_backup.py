@@ -1,0 +1,92 @@
+"""The guide's commands for backup and restore, run as they are written: what comes back answers as before."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.access.keys import Scope
+from service.embedded.binaries import find_postgres
+from tests.e2e.access.conftest import ask, make_key, serving, until_known
+from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from tests.job_builders import TINY_LLAMA
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
+LAB = {"name": "lab", "pools": [{"name": "a", "gpu": "T4", "num_nodes": 1, "gpus_per_node": 2}]}
+QUESTION = {"workload": {"task": "train", "sequence_length": 64}, "gpu": "A100-SXM4-80GB"}
+Json = dict[str, Any]
+
+
+def commands_under(heading: str) -> list[str]:
+    """Return what the guide says to type under a heading."""
+    section = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"```console\n(.*?)```", section, flags=re.DOTALL)
+    return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+
+
+def type_in(command: str, directory: Path, **environment: str) -> None:
+    """Run a command of the guide as a person would, with Postgres' own programs on the path."""
+    programs = f"{find_postgres(directory)}:{Path(sys.executable).parent}"
+    path = f"{programs}:{os.environ['PATH']}"
+    subprocess.run(command, shell=True, cwd=directory, env={**os.environ, "PATH": path, **environment}, check=True)  # noqa: S602 - the guide's own words
+
+
+def stored(address: str, key: str) -> Json:
+    """Return everything that a server tells of what it keeps, and two of its answers."""
+    paths = ("models/kept", "clusters/lab", "measurements", "calibrations", "audit", "keys", "accuracy")
+    told = {path: ask(address, "GET", f"/v1/{path}", key).json() for path in paths}
+    told["fit"] = ask(address, "POST", "/v1/fit", key, json={**QUESTION, "model": "kept"}).json()
+    return told
+
+
+def test_what_is_restored_answers_as_before(
+    sessions: sessionmaker[Session], database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    """Models, clusters, measurements, what they taught, keys and changes; and the restored one goes on."""
+    key = make_key(sessions, Scope.ADMIN)
+    request = a_request()
+    measure(sessions, request, a_result(request, off_by=0.1))
+    with serving({"DATABASE_URL": database_url, "HEADROOM_ACCESS": "keys"}) as address:
+        until_known(address, key)
+        made = [
+            ask(address, "POST", "/v1/models", key, json={"name": "kept", "source": {"hf_config": TINY_LLAMA}}),
+            ask(address, "POST", "/v1/clusters", key, json=LAB),
+        ]
+        before = stored(address, key)
+    back_up, restore, migrate = commands_under("Backup and restore")
+    type_in(back_up, tmp_path, DATABASE_URL=database_url)
+    for command in (restore, migrate):
+        type_in(command, tmp_path, DATABASE_URL=empty_database_url)
+    with serving({"DATABASE_URL": empty_database_url, "HEADROOM_ACCESS": "keys"}) as address:
+        until_known(address, key)
+        after = stored(address, key)
+        again = ask(address, "PUT", "/v1/models/kept", key, json={"name": "kept", "source": {"hf_config": TINY_LLAMA}})
+
+    assert [answer.status_code for answer in made] == [201, 201]
+    assert before["fit"]["basis"] == "measured"
+    assert len(before["measurements"]["items"]) == len(before["calibrations"]["items"]) == 1
+    assert {**after, "keys": None} == {**before, "keys": None}
+    assert [item["prefix"] for item in after["keys"]["items"]] == [item["prefix"] for item in before["keys"]["items"]]
+    # Somebody who has seen nothing must not overwrite: the restored server keeps its rules.
+    assert again.status_code == httpx.codes.PRECONDITION_REQUIRED
+
+
+def test_a_database_that_holds_something_is_not_restored_into(database_url: str, tmp_path: Path) -> None:
+    """The restore ends at the first thing that is there already, and leaves all as it was."""
+    back_up, restore, _ = commands_under("Backup and restore")
+    type_in(back_up, tmp_path, DATABASE_URL=database_url)
+    refused = False
+    try:
+        type_in(restore, tmp_path, DATABASE_URL=database_url)
+    except subprocess.CalledProcessError:
+        refused = True
+
+    assert refused
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT count(*) FROM models").fetchone() == (0,)
