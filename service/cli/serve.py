@@ -17,6 +17,7 @@ from uvicorn.supervisors import Multiprocess
 from service.app import create_app
 from service.cli.listen import access_on, inherited, listen
 from service.cli.parser import ERROR, one_of, shown, whole_number
+from service.cli.pauses import shorten_pauses
 from service.db.session import make_engine, make_sessions
 from service.errors import StartupError, UnavailableError
 from service.logs import configure
@@ -113,7 +114,9 @@ def application() -> ASGIApp:
     settings = Settings.from_env(os.environ)
     configure(level=settings.log_level, log_format=settings.log_format)
     start("headroom-api")
-    return create_app(settings)
+    app = create_app(settings)
+    shorten_pauses()
+    return app
 
 
 def _listener(options: argparse.Namespace, settings: Settings) -> socket.socket:
