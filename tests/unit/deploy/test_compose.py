@@ -16,6 +16,7 @@ from service.cli.parser import Parser
 ROOT = Path(__file__).resolve().parents[3]
 IMAGES = sorted((ROOT / "deploy" / "images").glob("*.Dockerfile"))
 OURS = ("migrate", "api", "reconcile", "worker", "worker-gpu")
+WATCHING = ("prometheus", "grafana")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
@@ -34,8 +35,11 @@ def parse() -> dict[str, Any]:
 
 def test_every_part_is_there(services: dict[str, Any]) -> None:
     """Servers, our processes, and a GPU worker that a machine without GPUs does not start."""
-    assert set(services) == {"postgres", "valkey", *OURS}
-    assert [name for name, service in services.items() if service.get("profiles")] == ["worker-gpu"]
+    assert set(services) == {"postgres", "valkey", *OURS, *WATCHING}
+    assert {name: service["profiles"] for name, service in services.items() if service.get("profiles")} == {
+        "worker-gpu": ["gpu"],
+        **{name: ["observability"] for name in WATCHING},
+    }
     (device,) = services["worker-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert device["capabilities"] == ["gpu"]
 
@@ -50,7 +54,7 @@ def test_nothing_waits_for_what_says_nothing(services: dict[str, Any]) -> None:
                 assert (how["condition"], services[other]["restart"]) == ("service_completed_successfully", "no")
 
 
-@pytest.mark.parametrize("name", [*OURS, "valkey"])
+@pytest.mark.parametrize("name", [*OURS, *WATCHING, "valkey"])
 def test_a_container_may_do_little(services: dict[str, Any], name: str) -> None:
     """Nothing can be written but /tmp, no capability is kept, no privilege gained."""
     service = services[name]
@@ -74,7 +78,24 @@ def test_commands_are_commands_of_ours(services: dict[str, Any], name: str) -> N
 def test_the_api_is_for_this_machine_unless_told_otherwise(services: dict[str, Any]) -> None:
     """Whoever does not say more opens no port to the network."""
     assert [str(port) for port in services["api"]["ports"]] == ["127.0.0.1:8000:8000"]
-    assert not any(service.get("ports") for name, service in services.items() if name != "api")
+    assert [str(port) for port in services["grafana"]["ports"]] == ["127.0.0.1:3000:3000"]
+    assert not any(service.get("ports") for name, service in services.items() if name not in {"api", "grafana"})
+
+
+def test_who_watches_is_given_what_is_here() -> None:
+    """What is mounted exists and cannot be written, and whatever provisioning and scraping read is provided."""
+    document = yaml.safe_load(interpolated((ROOT / "docker-compose.yml").read_text()))
+    mounted = [volume.split(":") for name in WATCHING for volume in document["services"][name]["volumes"]]
+    files = "".join(path.read_text() for path in (ROOT / "deploy" / "grafana" / "provisioning").rglob("*.yml"))
+    files += (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text()
+    given = {f"/run/secrets/{name}" for service in WATCHING for name in document["services"][service]["secrets"]}
+    said = document["services"]["grafana"]["environment"]
+
+    assert all(how == ["ro"] for source, _, *how in mounted if source.startswith("./"))
+    assert all((ROOT / source).is_dir() for source, *_ in mounted if source.startswith("./"))
+    assert set(re.findall(r"/run/secrets/[\w-]+", files)) | {said["GF_SECURITY_ADMIN_PASSWORD__FILE"]} == given
+    assert set(re.findall(r"\$\{(\w+)\}", files)) <= set(said)
+    assert {Path(secret["file"]).name for secret in document["secrets"].values()} == {Path(path).name for path in given}
 
 
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.stem)
