@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kubernetes_validate import validate
 
 from service.__main__ import COMMANDS
 from service.catalog.gpus import entries_named
+from service.cli.parser import Parser
 from service.db.tables import MeasureJobRow
 from service.settings import VARIABLES
 
@@ -30,7 +32,7 @@ EVERYTHING: dict[str, Any] = {
     "redis": {"existingSecret": "valkey"},
     "settings": {"HEADROOM_LEASE_S": 60, "HEADROOM_ACCESS_LOG": True},
     "api": {"autoscaling": {"enabled": True}, "nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
-    "reconcile": {"nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
+    "reconcile": {"keep": "90d", "nodeSelector": {"pool": "api"}, "tolerations": [{"operator": "Exists"}]},
     "processorWorkers": {"trace": {"replicas": 2}, "cpu": {"replicas": 1}},
     "gpuWorkers": [GPU, {"gpu": "H100-SXM5-80GB", "maxReplicas": 1, "resources": {"limits": {"memory": "128Gi"}}}],
     "gpuWorkerDefaults": {"runtimeClassName": "nvidia"},
@@ -148,7 +150,11 @@ def test_commands_and_variables_are_ours(releases: dict[str, list[dict[str, Any]
     for maker, pod in pods(releases[name]):
         (container,) = pod["containers"]
         if "args" in container:
-            assert container["args"][0] in COMMANDS, maker
+            command, *arguments = container["args"]
+            assert command in COMMANDS, maker
+            parser = Parser(prog=command)
+            import_module(f"service.cli.{command}").add_arguments(parser)
+            assert parser.parse_args(arguments), maker
             assert {each["name"] for each in container["env"]} <= known, maker
 
 
@@ -211,6 +217,31 @@ def test_without_keda_a_queue_has_workers_that_stay(releases: dict[str, list[dic
 
     assert gpu["spec"]["replicas"] == GPU["maxReplicas"]
     assert gpu["spec"]["template"]["spec"]["containers"][0]["args"] == ["worker", "--device", "cuda"]
+
+
+@pytest.mark.parametrize(("copied", "source"), [("grafana", "grafana/dashboards"), ("prometheus", "prometheus")])
+def test_the_chart_carries_the_dashboards_and_rules_of_the_project(copied: str, source: str) -> None:
+    """Helm reads nothing outside of a chart, so they are copies: `cp` them anew after a change."""
+    kept = {path.name: path.read_text() for path in (CHART / "files" / copied).iterdir()}
+    originals = {
+        path.name: path.read_text()
+        for path in (ROOT / "deploy" / source).iterdir()
+        if path.name in kept or path.suffix == ".json"
+    }
+
+    assert kept
+    assert kept == originals
+
+
+def test_dashboards_and_rules_are_in_the_release(releases: dict[str, list[dict[str, Any]]]) -> None:
+    """Each dashboard as Grafana's sidecar finds it, and every alert, with what is Prometheus' own left as it is."""
+    manifests = releases["everything"]
+    boards = [each for each in of_kind(manifests, "ConfigMap") if "grafana_dashboard" in each["metadata"]["labels"]]
+    (rules,) = of_kind(manifests, "PrometheusRule")
+
+    assert len(boards) == len(list((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json")))
+    assert all(json.loads(text)["title"] for each in boards for text in each["data"].values())
+    assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
 
 
 @pytest.mark.parametrize(
