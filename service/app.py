@@ -1,6 +1,6 @@
 """Composition root of the web process: here, and only here, the real parts are chosen."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -30,13 +30,14 @@ from service.api import (
     workers,
 )
 from service.api.application import Lifespan, make_application
-from service.api.guard import Access, Guard
+from service.api.guard import Access, Guard, Tokens
 from service.api.limits import quota_of, rate_of
 from service.api.metrics import Build, Metrics
 from service.api.parts import Parts
 from service.catalog import models as catalogue
 from service.db.migrate import head_revision
 from service.db.session import make_engine, make_sessions
+from service.errors import StartupError
 from service.estimator.estimate import PlanCache
 from service.jobs.bell import BackgroundBell, Bell, connect_to_ring, no_bell
 from service.settings import Settings
@@ -96,6 +97,7 @@ def create_app(settings: Settings) -> ASGIApp:
     )
     book = KeyBook(read_keys=partial(stored_keys.read_live, sessions), note_use=partial(stored_keys.note_use, sessions))
     throttle = make_throttle(settings.redis_url)
+    tokens = _tokens(settings)
     parts = Parts(
         settings=settings,
         version=build.version,
@@ -111,13 +113,18 @@ def create_app(settings: Settings) -> ASGIApp:
             Access(settings.access or access_for(settings.host)),
             find=book.find,
             throttle=rate_of(throttle),
+            tokens=tokens,
         ),
         charge=quota_of(throttle),
         refresh_keys=book.refresh,
         write_down=partial(stored_keys.write_down, sessions),
     )
     refresher = Refresher((book.refresh, specs.refresh, corrections.refresh), interval_s=REFRESH_INTERVAL_S)
-    return make_application(parts, handlers=ROUTERS, lifespan=(_lifespan(refresher, bell, engine),))
+    refreshers = [refresher]
+    if tokens is not None:
+        # An issuer that hangs must not keep the keys from being read.
+        refreshers.append(Refresher((tokens.refresh,), interval_s=REFRESH_INTERVAL_S))
+    return make_application(parts, handlers=ROUTERS, lifespan=(_lifespan(refreshers, bell, engine),))
 
 
 def _bell(settings: Settings, *, on_failure: Callable[[], None]) -> BackgroundBell | None:
@@ -125,6 +132,17 @@ def _bell(settings: Settings, *, on_failure: Callable[[], None]) -> BackgroundBe
         return None
     connection = connect_to_ring(settings.redis_url)
     return BackgroundBell(Bell(connection, job_timeout_s=settings.probe_deadline_s + 30, on_failure=on_failure))
+
+
+def _tokens(settings: Settings) -> Tokens | None:
+    if settings.oidc_issuer is None or settings.oidc_audience is None:
+        return None
+    try:
+        from service.usecases.tokens import make_tokens  # noqa: PLC0415 - what it needs is an extra
+    except ModuleNotFoundError as error:
+        message = f"HEADROOM_OIDC_ISSUER is set, and {error.name} is not installed: pip install 'gpu-headroom[oidc]'"
+        raise StartupError(message) from error
+    return make_tokens(settings, issuer=settings.oidc_issuer, audience=settings.oidc_audience)
 
 
 def _specs(sessions: Sessions) -> SpecBook:
@@ -136,14 +154,16 @@ def _specs(sessions: Sessions) -> SpecBook:
     )
 
 
-def _lifespan(refresher: Refresher, bell: BackgroundBell | None, engine: Engine) -> Lifespan:
+def _lifespan(refreshers: Sequence[Refresher], bell: BackgroundBell | None, engine: Engine) -> Lifespan:
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
-        refresher.start()
+        for refresher in refreshers:
+            refresher.start()
         try:
             yield
         finally:
-            refresher.stop()
+            for refresher in refreshers:
+                refresher.stop()
             if bell is not None:
                 bell.close()
             engine.dispose()

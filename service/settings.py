@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
+from service.access.keys import Scope
+from service.access.limits import parse_limit
 from service.errors import InvalidSettingError
 
 DRIVER = "postgresql+psycopg"
@@ -48,6 +50,15 @@ class Settings:
     finish_retry_s: float = 60.0
     """How long a result waits for Postgres to come back."""
     max_attempts: int = 3
+    oidc_issuer: str | None = None
+    """Whose tokens are let in beside keys, by OpenID Connect; then ``oidc_audience`` says for whom they must be made out."""
+    oidc_audience: str | None = None
+    oidc_scopes_claim: str | None = None
+    """The claim that holds what a token allows; ``a.b`` is the member b of the claim a. Default ``scope``."""
+    oidc_scopes: Mapping[str, Scope] | None = None
+    """What each word of that claim allows; default ``headroom:read`` and so on."""
+    oidc_rate: str | None = None
+    oidc_quota: str | None = None
     metrics_dir: Path | None = None
     """Where several processes of one server count together; the name of its variable is the library's."""
 
@@ -59,6 +70,13 @@ class Settings:
             _refuse(
                 "HEADROOM_JOB_DEADLINE_S", self.job_deadline_s, f"HEADROOM_PROBE_DEADLINE_S ({self.probe_deadline_s:g}) or more"
             )
+
+        if (self.oidc_issuer is None) != (self.oidc_audience is None):
+            missing = "HEADROOM_OIDC_AUDIENCE" if self.oidc_audience is None else "HEADROOM_OIDC_ISSUER"
+            _refuse(missing, "", "set where tokens of an issuer are let in: the issuer says whose, the audience for whom")
+        for name in ("oidc_scopes_claim", "oidc_scopes", "oidc_rate", "oidc_quota"):
+            if getattr(self, name) is not None and self.oidc_issuer is None:
+                _refuse(VARIABLES[name][0], getattr(self, name), "left out where HEADROOM_OIDC_ISSUER is not set")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "Settings":
@@ -143,6 +161,32 @@ def _flag(variable: str, text: str) -> bool:
     return words[text.lower()]
 
 
+def _issuer(variable: str, text: str) -> str:
+    parsed = urlsplit(text)
+    is_local = parsed.scheme == "http" and parsed.hostname in {"127.0.0.1", "::1", "localhost"}
+    if not parsed.hostname or not (parsed.scheme == "https" or is_local) or parsed.query or parsed.fragment:
+        _refuse(variable, text, "an https:// URL without query or fragment, just as the issuer's tokens spell it")
+    return text
+
+
+def _scopes(variable: str, text: str) -> Mapping[str, Scope]:
+    found: dict[str, Scope] = {}
+    for pair in text.split(","):
+        word, _, scope = pair.strip().rpartition("=")
+        if not word or scope not in set(Scope):
+            _refuse(variable, text, f"pairs such as gpu-admins=admin,gpu-users=plan, of {', '.join(Scope)}")
+        found[word] = Scope(scope)
+    return found
+
+
+def _limit(variable: str, text: str) -> str:
+    try:
+        parse_limit(text)
+    except ValueError:
+        _refuse(variable, text, "a limit such as 600/minute or 100/day")
+    return text
+
+
 def _text(_variable: str, text: str) -> str:
     return text
 
@@ -181,6 +225,12 @@ VARIABLES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "probe_deadline_s": ("HEADROOM_PROBE_DEADLINE_S", _seconds),
     "finish_retry_s": ("HEADROOM_FINISH_RETRY_S", _seconds),
     "max_attempts": ("HEADROOM_MAX_ATTEMPTS", _count),
+    "oidc_issuer": ("HEADROOM_OIDC_ISSUER", _issuer),
+    "oidc_audience": ("HEADROOM_OIDC_AUDIENCE", _text),
+    "oidc_scopes_claim": ("HEADROOM_OIDC_SCOPES_CLAIM", _text),
+    "oidc_scopes": ("HEADROOM_OIDC_SCOPES", _scopes),
+    "oidc_rate": ("HEADROOM_OIDC_RATE", _limit),
+    "oidc_quota": ("HEADROOM_OIDC_QUOTA", _limit),
     "metrics_dir": ("PROMETHEUS_MULTIPROC_DIR", _path),
 }
 """Field → environment variable and its parser; a test holds it against the fields of Settings."""

@@ -15,6 +15,7 @@ SECRET_BYTES = 32
 _PREFIX_BYTES = 6
 _TOKEN = re.compile(r"hr_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _NOBODYS_DIGEST = bytes(32)
+_DOTS_OF_TOKEN = 2
 
 
 class Scope(StrEnum):
@@ -28,13 +29,22 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks. ``key_id`` is ``None`` for whoever was let in without a key; ``rate`` and ``quota`` are limits in words."""
+    """Who asks. ``key_id`` is ``None`` for whoever has no key of ours; ``rate`` and ``quota`` are limits in words.
+
+    ``subject`` is whom a token stands for: the issuer and his name there, which nobody else has.
+    """
 
     name: str
     scopes: frozenset[Scope]
     key_id: str | None = None
     rate: str | None = None
     quota: str | None = None
+    subject: str | None = None
+
+    @property
+    def counted_as(self) -> str | None:
+        """Return under what name his requests are counted: of a key, or of a token's subject."""
+        return self.key_id or self.subject
 
     def may(self, scope: Scope) -> bool:
         """Tell whether this scope is among what was granted."""
@@ -61,6 +71,11 @@ def prefix_of(text: str) -> str | None:
     """Return the part that finds a key; ``None`` for what cannot be one."""
     found = _TOKEN.fullmatch(text)
     return None if found is None else found[1]
+
+
+def looks_like_token(text: str) -> bool:
+    """Tell a signed token of an issuer (RFC 7519) from a key of ours: it has three parts with dots between them."""
+    return text.count(".") == _DOTS_OF_TOKEN
 
 
 def digest_of(text: str) -> bytes:

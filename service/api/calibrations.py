@@ -17,9 +17,9 @@ from service.api.responses import json_answer
 from service.api.schemas.calibrations import (
     CalibrationAnswer,
     CalibrationPage,
+    CalibrationPoolAnswer,
     CalibrationQuery,
     DriftAnswer,
-    CalibrationPoolAnswer,
     PoolPage,
     RemeasureAnswer,
 )

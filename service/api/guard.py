@@ -4,11 +4,14 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from typing import Protocol
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
 from litestar.types import HTTPScope
 
-from service.access.keys import Principal, Scope
+from service.access.keys import Principal, Scope, looks_like_token
 from service.api.operation import Operation
 from service.errors import ForbiddenError, UnauthorizedError
 from service.usecases.keys import missing_key
@@ -26,6 +29,8 @@ _FORWARDED = frozenset(
     }
 )
 _STATE = "principal"
+_ASKING = 4
+"""Threads that may wait for the issuer of tokens at once; everybody else is answered meanwhile."""
 
 
 class Access(StrEnum):
@@ -36,33 +41,55 @@ class Access(StrEnum):
     OPEN = "open"
 
 
+class Tokens(Protocol):
+    """Knows whose tokens are let in."""
+
+    def check(self, text: str) -> Principal | None:
+        """Return who a token stands for, ``None`` where that takes a question to its issuer."""
+
+    def find(self, text: str) -> Principal:
+        """Return who a token stands for, having asked its issuer."""
+
+    def refresh(self) -> None:
+        """Read the issuer's keys anew, where that is due."""
+
+
 async def unlimited(_principal: Principal, _operation: Operation) -> None:
     """Let everybody ask as often as he likes."""
 
 
 class Guard:
-    """Knows whom to let in; ``find`` knows the keys and ``throttle`` their limits."""
+    """Knows whom to let in; ``find`` knows keys, ``throttle`` limits, ``tokens`` what an issuer signs, if one is set."""
 
-    def __init__(self, access: Access, *, find: Find, throttle: Throttle = unlimited) -> None:
+    def __init__(self, access: Access, *, find: Find, throttle: Throttle = unlimited, tokens: Tokens | None = None) -> None:
         """Prepare; nothing is asked yet."""
         self._access = access
         self._find = find
         self._throttle = throttle
+        self._tokens = tokens
+        self._asking = anyio.CapacityLimiter(_ASKING) if tokens is not None else None
 
     async def admit(self, scope: HTTPScope, operation: Operation) -> None:
         """Note who asks; raise if he may not, or not so often."""
         if operation.scope is None:
             return
-        principal = self._identify(scope)
+        text = key_in(scope)
+        if text is not None and self._tokens is not None and self._access is not Access.OPEN and looks_like_token(text):
+            principal = self._tokens.check(text) or await self._ask_issuer(self._tokens, text)
+        else:
+            principal = self._identify(scope, text)
         scope["state"][_STATE] = principal
         if not principal.may(operation.scope):
-            message = f"this needs the scope {operation.scope.value!r}, and the key has {_listed(principal.scopes)}"
+            what = "key" if principal.subject is None else "token"
+            message = f"this needs the scope {operation.scope.value!r}, and the {what} has {_listed(principal.scopes)}"
             raise ForbiddenError(message)
         if principal.rate is not None:
             await self._throttle(principal, operation)
 
-    def _identify(self, scope: HTTPScope) -> Principal:
-        text = key_in(scope)
+    async def _ask_issuer(self, tokens: Tokens, text: str) -> Principal:
+        return await anyio.to_thread.run_sync(tokens.find, text, limiter=self._asking)
+
+    def _identify(self, scope: HTTPScope, text: str | None) -> Principal:
         if self._access is Access.OPEN:
             return ANYBODY
         if text is not None:

@@ -19,8 +19,8 @@ def rate_of(throttle: Throttle) -> guard.Throttle:
     """Return what counts every request against the rate of its key."""
 
     async def count(principal: Principal, _operation: Operation) -> None:
-        if principal.rate is not None and principal.key_id is not None:
-            count_one = partial(throttle.count, principal.rate, key_id=principal.key_id, what="requests")
+        if principal.rate is not None and principal.counted_as is not None:
+            count_one = partial(throttle.count, principal.rate, key_id=principal.counted_as, what="requests")
             await anyio.to_thread.run_sync(count_one)
 
     return count
@@ -30,8 +30,8 @@ def quota_of(throttle: Throttle) -> Callable[[Principal, int], None]:
     """Return what counts new measurements against the quota of a key."""
 
     def charge(principal: Principal, number: int) -> None:
-        if principal.quota is not None and principal.key_id is not None:
-            throttle.count(principal.quota, key_id=principal.key_id, what="measurements", number=number)
+        if principal.quota is not None and principal.counted_as is not None:
+            throttle.count(principal.quota, key_id=principal.counted_as, what="measurements", number=number)
 
     return charge
 

@@ -38,7 +38,11 @@ _ALWAYS = (405, 500)
 _PLAIN = frozenset({"text/plain", "text/csv"})
 _GUARDED = (401, 403, 429, 503)
 _SECURITY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "A key of this server: `hr_…`."},
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of this server, `hr_…`, or a token of the issuer that it trusts.",
+    },
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header of its own."},
 }
 _EXACTLY_ONE = ("InlineModel", "ModelSource")

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     is_wanted(os.environ)  # What cannot be is refused here, before any process is started.
     access = settings.access if options.fd is not None else None
     access = access or access_on(options.host or settings.host, asked=options.access or settings.access)
-    _check_somebody_is_let_in(access, settings.require_database_url())
+    _check_somebody_is_let_in(access, settings)
     # Each of uvicorn's processes reads its settings for itself.
     os.environ["HEADROOM_ACCESS"] = access
     with _listener(options, settings) as listener:
@@ -74,9 +74,10 @@ def run(options: argparse.Namespace) -> int:
         return 0 if server.started else ERROR
 
 
-def _check_somebody_is_let_in(access: str, database_url: str) -> None:
+def _check_somebody_is_let_in(access: str, settings: Settings) -> None:
     """Refuse to serve holders of keys while there is no key; a database that is away lets nobody in by itself."""
-    if access != "keys":
+    database_url = settings.require_database_url()
+    if access != "keys" or settings.oidc_issuer is not None:
         return
     engine = make_engine(database_url, application_name="headroom-start")
     try:

@@ -90,7 +90,7 @@ _ROOMS = (
         modules=("service.client",),
         without=_OUTSIDE
         | _DEEP
-        | {"jinja2", "msgspec", "rich", "uvicorn", "worker", "service.access", "service.api"}
+        | {"jinja2", "msgspec", "uvicorn", "worker", "service.access", "service.api"}
         | {"service.app", "service.catalog", "service.db", "service.errors", "service.estimator", "service.jobs"}
         | {"service.planner", "service.settings", "service.usecases"},
     ),

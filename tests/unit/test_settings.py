@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from service.access.keys import Scope
 from service.errors import InvalidSettingError
 from service.settings import VARIABLES, Settings
 
@@ -52,6 +53,12 @@ def test_every_variable_is_read() -> None:
         "HEADROOM_PROBE_DEADLINE_S": "20",
         "HEADROOM_FINISH_RETRY_S": "10",
         "HEADROOM_MAX_ATTEMPTS": "2",
+        "HEADROOM_OIDC_ISSUER": "https://login.example/realms/gpu",
+        "HEADROOM_OIDC_AUDIENCE": "headroom",
+        "HEADROOM_OIDC_SCOPES_CLAIM": "realm_access.roles",
+        "HEADROOM_OIDC_SCOPES": "gpu-admins=admin, gpu-users=plan",
+        "HEADROOM_OIDC_RATE": "600/minute",
+        "HEADROOM_OIDC_QUOTA": "100/day",
         "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
     }
 
@@ -78,6 +85,12 @@ def test_every_variable_is_read() -> None:
         probe_deadline_s=20.0,
         finish_retry_s=10.0,
         max_attempts=2,
+        oidc_issuer="https://login.example/realms/gpu",
+        oidc_audience="headroom",
+        oidc_scopes_claim="realm_access.roles",
+        oidc_scopes={"gpu-admins": Scope.ADMIN, "gpu-users": Scope.PLAN},
+        oidc_rate="600/minute",
+        oidc_quota="100/day",
         metrics_dir=Path("/var/lib/metrics"),
     )
 
@@ -102,6 +115,12 @@ def test_every_variable_is_read() -> None:
         ("HEADROOM_LEASE_S", "9", "at least twice HEADROOM_HEARTBEAT_S, which is 5"),
         ("HEADROOM_JOB_DEADLINE_S", "10", "HEADROOM_PROBE_DEADLINE_S (600)"),
         ("HEADROOM_MAX_ATTEMPTS", "1.5", "whole number"),
+        ("HEADROOM_OIDC_ISSUER", "http://login.example", "an https:// URL"),
+        ("HEADROOM_OIDC_ISSUER", "login.example", "an https:// URL"),
+        ("HEADROOM_OIDC_SCOPES", "gpu-users", "pairs such as"),
+        ("HEADROOM_OIDC_SCOPES", "gpu-users=fly", "read, plan, measure, admin"),
+        ("HEADROOM_OIDC_RATE", "often", "600/minute"),
+        ("HEADROOM_OIDC_QUOTA", "5/day", "HEADROOM_OIDC_ISSUER is not set"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(variable: str, text: str, expected: str) -> None:
@@ -112,6 +131,16 @@ def test_a_bad_value_is_refused_by_name(variable: str, text: str, expected: str)
     assert refused.value.detail.startswith(f"{variable} is ")
     assert expected in refused.value.detail
     assert refused.value.extra == {"variable": variable}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [("HEADROOM_OIDC_ISSUER", "HEADROOM_OIDC_AUDIENCE"), ("HEADROOM_OIDC_AUDIENCE", "HEADROOM_OIDC_ISSUER")],
+)
+def test_an_issuer_needs_an_audience(given: str, missing: str) -> None:
+    """Half of it would let in tokens that were made out for somebody else, or nobody's."""
+    with pytest.raises(InvalidSettingError, match=f"^{missing} is ''; it must be set"):
+        Settings.from_env({given: "https://login.example"})
 
 
 def test_an_empty_variable_is_not_set() -> None:

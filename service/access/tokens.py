@@ -1,0 +1,174 @@
+"""Bearer tokens of an OpenID Connect issuer (RFC 7519, RFC 9068): which are let in, and for what.
+
+Only asymmetric signatures count: a token that says ``none`` or ``HS256`` is refused before any key is looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from service.access.keys import Principal, Scope, granted
+from service.errors import UnauthorizedError
+
+ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
+LEEWAY_S = 30.0
+"""How far the clocks of the issuer and of this machine may be apart."""
+_MIN_RSA_BITS = 2048  # RFC 7518, sec. 3.3
+_MAX_TOKEN_CHARS = 16_384
+_MAX_NAME_CHARS = 200
+_REQUIRED = ("exp", "iss", "aud", "sub")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRules:
+    """Whose tokens are let in, for whom they must be made out, and what their claims allow."""
+
+    issuer: str
+    audience: str
+    scopes_claim: str
+    scopes: Mapping[str, Scope]
+    rate: str | None = None
+    quota: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKey:
+    """A public key of the issuer; ``algorithm`` is the only one that it may be used with, where the issuer says so."""
+
+    key: Any
+    algorithm: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySet:
+    """The signing keys of an issuer by their ids."""
+
+    by_id: Mapping[str, SigningKey] = field(default_factory=dict)
+
+    def find(self, key_id: str | None) -> SigningKey | None:
+        """Return the key of this id; a token without an id means the only one there is."""
+        if key_id is None:
+            return next(iter(self.by_id.values())) if len(self.by_id) == 1 else None
+        return self.by_id.get(key_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a token says of its signature, before anything of it is believed."""
+
+    algorithm: str
+    key_id: str | None
+
+
+def header_of(text: str) -> Header:
+    """Read the header of a token; raises UnauthorizedError for one that no key could make right."""
+    if len(text) > _MAX_TOKEN_CHARS:
+        raise _refused(f"it is longer than {_MAX_TOKEN_CHARS} characters")
+    try:
+        found = jwt.get_unverified_header(text)
+    except jwt.InvalidTokenError:
+        raise _refused("its header cannot be read or asks for what is not understood here") from None
+    algorithm, key_id = found.get("alg"), found.get("kid")
+    if algorithm not in ALGORITHMS:
+        raise _refused(f"its algorithm is {str(algorithm)[:20]!r}; allowed are {', '.join(sorted(ALGORITHMS))}")
+    if "crit" in found:
+        raise _refused("its header has 'crit', which is not understood here")
+    return Header(algorithm=algorithm, key_id=key_id if isinstance(key_id, str) else None)
+
+
+def read_keys(document: object) -> KeySet:
+    """Return the signing keys of a JWK set (RFC 7517); raises ValueError where it has none that may be used."""
+    listed = document.get("keys") if isinstance(document, dict) else None
+    found = dict(_usable(listed if isinstance(listed, list) else []))
+    if not found:
+        message = "the key set has no public key for signatures of 2048 RSA bits, an elliptic or an Edwards curve"
+        raise ValueError(message)
+    return KeySet(by_id=found)
+
+
+def principal_of(text: str, keys: KeySet, rules: TokenRules) -> tuple[Principal, float]:
+    """Return who a token stands for and until when, in seconds since 1970; raises UnauthorizedError with the reason."""
+    header = header_of(text)
+    signing = keys.find(header.key_id)
+    if signing is None:
+        raise _refused("the issuer has no key of its 'kid'")
+    if signing.algorithm not in {None, header.algorithm}:
+        raise _refused(f"its key is for {signing.algorithm}, not for {header.algorithm}")
+    claims = _claims(text, signing, header, rules)
+    return _principal(claims, rules), float(claims["exp"]) + LEEWAY_S
+
+
+def _claims(text: str, signing: SigningKey, header: Header, rules: TokenRules) -> Mapping[str, Any]:
+    try:
+        return jwt.decode(
+            text,
+            key=signing.key,
+            algorithms=[header.algorithm],
+            issuer=rules.issuer,
+            audience=rules.audience,
+            leeway=LEEWAY_S,
+            options={"require": list(_REQUIRED), "strict_aud": False},
+        )
+    except jwt.ExpiredSignatureError:
+        raise _refused("it has expired") from None
+    except jwt.ImmatureSignatureError:
+        raise _refused("it is not valid yet") from None
+    except jwt.InvalidAudienceError:
+        raise _refused(f"it is not made out for {rules.audience!r}") from None
+    except jwt.InvalidIssuerError:
+        raise _refused(f"it is not from {rules.issuer!r}") from None
+    except jwt.MissingRequiredClaimError as error:
+        raise _refused(f"it has no {error.claim!r}") from None
+    # A key of another kind than the algorithm is one of these too, as is a signature of the wrong length.
+    except (jwt.PyJWTError, TypeError, ValueError):
+        raise _refused("its signature or its claims are not right") from None
+
+
+def _principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
+    subject, name = str(claims["sub"]), claims.get("preferred_username")
+    shown = f"{name} ({subject})" if isinstance(name, str) and name not in {"", subject} else subject
+    return Principal(
+        # A prefix, so that nobody can name himself like a key; and printable, since it is written down.
+        name=f"oidc:{''.join(mark if mark.isprintable() else '?' for mark in shown)[:_MAX_NAME_CHARS]}",
+        scopes=granted(rules.scopes[word] for word in _words(claims, rules.scopes_claim) if word in rules.scopes),
+        subject=f"{rules.issuer} {subject}",
+        rate=rules.rate,
+        quota=rules.quota,
+    )
+
+
+def _words(claims: Mapping[str, Any], path: str) -> list[str]:
+    """Return the words of a claim: a list, or text with spaces (RFC 8693, sec. 4.2); ``a.b`` is the member b of a."""
+    value: Any = claims.get(path)
+    if value is None:
+        value = claims
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+    if isinstance(value, str):
+        return value.split()
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+
+
+def _usable(listed: list[Any]) -> list[tuple[str, SigningKey]]:
+    found: list[tuple[str, SigningKey]] = []
+    for number, entry in enumerate(listed):
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") not in {"RSA", "EC", "OKP"}:
+            continue
+        stated = entry.get("alg")
+        if stated is not None and stated not in ALGORITHMS:
+            continue
+        try:
+            key = jwt.PyJWK.from_dict(entry).key
+        except (jwt.PyJWTError, TypeError, ValueError):
+            continue
+        if not hasattr(key, "public_bytes") or (isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS):
+            continue
+        found.append((str(entry.get("kid", number)), SigningKey(key=key, algorithm=stated)))
+    return found
+
+
+def _refused(reason: str) -> UnauthorizedError:
+    return UnauthorizedError(f"the token is not accepted: {reason}")
