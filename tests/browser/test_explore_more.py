@@ -55,14 +55,14 @@ def test_a_plan_can_be_linked_and_launched(visit: Visit) -> None:
     page = visit(f"{TRAIN}&plan=1&constraints.max_gpus=8").page
     expect(page.locator(".plan-count")).to_be_visible()
     page.get_by_text("Launch the best of them").click()
-    command = page.locator("#launch-text").inner_text()
+    command = page.locator("#plan pre").inner_text()
     page.locator("#plan").get_by_role("button", name="Copy").click()
 
     assert command
     until(page, lambda: page.evaluate("navigator.clipboard.readText()") == command)
-    page.get_by_role("tab", name="command").press("ArrowRight")
-    expect(page.get_by_role("tab").nth(1)).to_be_focused()
-    assert page.locator("#launch-text").inner_text() != command
+    page.locator("#plan").get_by_role("tab", name="command").press("ArrowRight")
+    expect(page.locator("#plan").get_by_role("tab").nth(1)).to_be_focused()
+    assert page.locator("#plan pre").inner_text() != command
 
 
 def test_the_map_asks_once_and_a_cell_becomes_the_question(visit: Visit) -> None:
@@ -150,3 +150,15 @@ def test_a_gpu_may_be_its_memory_and_a_model_its_size(visit: Visit) -> None:
 
     asked = opened.watch.asked("/v1/fit")[-1]
     assert (asked["model"], asked["gpu"]) == ({"num_parameters": 13_000_000_000}, {"memory_bytes": "96Gi"})
+
+
+def test_the_same_can_be_asked_by_a_script(visit: Visit, base_url: str) -> None:
+    """The JSON that the page shows gives the answer that the page shows."""
+    page = visit(f"{TRAIN}&layout.pipeline_parallel=2&workload.framework=megatron").page
+    settled(page)
+    page.get_by_text("The same question from a script").click()
+    page.locator("#script").get_by_role("tab", name="JSON").click()
+
+    answer = httpx.post(f"{base_url}/v1/fit", json=json.loads(page.locator("#script pre").inner_text()), timeout=30).json()
+    expect(page.locator("#components caption").first).to_contain_text(f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB")
+    assert page.locator(".stages tbody tr").count() == len(answer["per_gpu"]["stages"]) == 2

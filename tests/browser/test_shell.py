@@ -9,7 +9,7 @@ from playwright.sync_api import Route, expect
 from tests.browser.conftest import Visit
 from tests.browser.watching import faults_of_access
 
-NEEDED = "this needs a key."
+NEEDED = "Send a key of this server."
 PAGES = ("/", "/clusters", "/measurements", "/accuracy")
 
 

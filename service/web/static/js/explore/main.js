@@ -11,8 +11,9 @@ import { fitMap } from "./map.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
 import { planPanel } from "./plan.js";
 import { applyChange, applyPart, arrange, readQuestion, Unreadable } from "./question.js";
+import { scriptElement } from "./script.js";
 import { stepChart, stepTable } from "./step.js";
-import { headline, showSummary, showVerdict, subject } from "./verdict.js";
+import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
 
 const PAUSE_MS = 30;
 const MAP_PAUSE_MS = 250;
@@ -113,6 +114,8 @@ function show(question, found) {
   showRules(byId("rules"), found);
   showAssumptions(byId("assumptions"), found);
   showDefaults(form, found);
+  fill(byId("script"), scriptElement(question));
+  document.title = `${headline(found)} · ${modelName(question)} · Headroom`;
   say(headline(found));
   drawMap();
 }

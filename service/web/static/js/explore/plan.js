@@ -1,9 +1,10 @@
 // How many GPUs: the search of the API, its candidates, why every smaller number fails, and how to launch what it found.
 import { ask, latest } from "../api.js";
 import { byId, fill, h } from "../dom.js";
-import { copyButton, exportBar, markdownTable } from "../export.js";
+import { exportBar, markdownTable } from "../export.js";
 import { bytesElement, count, gib, MISSING, seconds, short, usd } from "../format.js";
 import { showProblem } from "../notice.js";
+import { textTabs } from "../tabs.js";
 import { changeWords, verdictTag } from "./notes.js";
 import { readPart } from "./question.js";
 
@@ -132,28 +133,9 @@ function rejectedElement(rejected) {
   return h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", {}, "Why not fewer"), head("#GPUs", "Kind", "#Lacks", "Reason"), h("tbody", {}, rejected.map(row))));
 }
 
-/** The best candidate as launchers and schedulers take it, one tab each. */
+/** The best candidate as launchers and schedulers take it. */
 function launchElement(requests) {
-  const texts = launchTexts(requests);
-  const code = h("pre", { class: "code", tabindex: "0", id: "launch-text", role: "tabpanel", "aria-label": "Launch" });
-  const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Launch with" });
-  const copy = copyButton("Copy", () => code.textContent);
-  const select = (place, { focus = false } = {}) => {
-    code.textContent = texts[place][1];
-    [...tabs.children].forEach((tab, index) => {
-      tab.setAttribute("aria-selected", String(index === place));
-      tab.tabIndex = index === place ? 0 : -1;
-    });
-    if (focus) tabs.children[place].focus();
-  };
-  texts.forEach(([name], place) => tabs.append(h("button", { type: "button", role: "tab", "aria-controls": "launch-text", onclick: () => select(place) }, name)));
-  tabs.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const at = [...tabs.children].indexOf(document.activeElement);
-    if (step !== undefined && at >= 0) select((at + step + texts.length) % texts.length, { focus: true });
-  });
-  select(0);
-  return h("details", {}, h("summary", {}, "Launch the best of them"), h("div", { class: "row is-end" }, copy), tabs, code);
+  return h("details", {}, h("summary", {}, "Launch the best of them"), textTabs("Launch with", launchTexts(requests)));
 }
 
 /** The command and each file that it reads first, then what each scheduler takes: all but the scripts is JSON. */

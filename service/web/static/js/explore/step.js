@@ -23,7 +23,7 @@ export function stepChart(element, legend) {
   return {
     show(answer) {
       chart.show(answer, { height: rowsOf(answer).length * ROW + FRAME });
-      fill(legend, componentTable(answer));
+      fill(legend, componentTable(answer), stageTable(answer.per_gpu));
     },
     png: chart.png,
   };
@@ -148,6 +148,21 @@ function componentTable(answer) {
       others.map((name) => h("tr", {}, h("th", { scope: "row" }, swatch(name), words(name)), h("td", { class: "muted", colspan: "4" }, "not alive at the peak"))),
     ),
   );
+}
+
+/** Of a pipeline every stage, since the fullest decides; nothing where there is only one. */
+function stageTable({ stages, worst_rank }) {
+  if (stages.length < 2) return null;
+  const row = (stage) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, stage.pipeline_stage, stage.pipeline_stage === worst_rank.pipeline_stage && h("span", { class: "tag" }, "fullest")),
+      h("td", { class: "is-number", title: exact(stage.allocated_bytes) }, gib(stage.allocated_bytes)),
+      h("td", { class: "is-number", title: exact(stage.steady_bytes) }, gib(stage.steady_bytes)),
+    );
+  const head = h("tr", {}, h("th", { scope: "col" }, "Stage"), h("th", { scope: "col", class: "is-number" }, "Allocated peak"), h("th", { scope: "col", class: "is-number" }, "Between steps"));
+  return h("table", { class: "data stages" }, h("caption", {}, "Stages of the pipeline"), h("thead", {}, head), h("tbody", {}, stages.map(row)));
 }
 
 function swatch(name) {
