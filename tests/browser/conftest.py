@@ -45,9 +45,9 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def running(chromium: str) -> Iterator[Running]:  # noqa: ARG001 - without a browser nothing is started
-    """Return a whole Headroom that measures nothing: it has no workers."""
+    """Return a whole Headroom: it traces, and measures on the CPU."""
     data_dir = Path(tempfile.mkdtemp(prefix="headroom-"))
-    process = headroom("up", "--port", "0", "--workers", "0", "--data-dir", str(data_dir))
+    process = headroom("up", "--port", "0", "--data-dir", str(data_dir))
     line = await_line(process)
     assert line.startswith(_READY), line
     running = Running(process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir)

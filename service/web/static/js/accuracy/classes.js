@@ -44,7 +44,7 @@ export function errorOption(classes) {
     name,
     symbol,
     symbolSize: 11,
-    itemStyle: { color: colour, borderColor: css("--surface"), borderWidth: 1 },
+    itemStyle: when === "before" ? { color: "transparent", borderColor: colour, borderWidth: 2 } : { color: colour, borderColor: css("--surface"), borderWidth: 1 },
     data: classes.map((one, index) => [place(one[when][quantile]), index]),
     z: 3,
   });
@@ -57,8 +57,8 @@ export function errorOption(classes) {
     series: [
       span(classes, "before", place, BEFORE, -4),
       span(classes, "after", place, css("--accent"), 4),
-      marks("median before", "before", "median", "emptyCircle", BEFORE),
-      marks("95th percentile before", "before", "p95", "emptyDiamond", BEFORE),
+      marks("median before", "before", "median", "circle", BEFORE),
+      marks("95th percentile before", "before", "p95", "diamond", BEFORE),
       marks("median after", "after", "median", "circle", css("--accent")),
       marks("95th percentile after", "after", "p95", "diamond", css("--accent")),
     ],

@@ -8,10 +8,11 @@ const SKY = "#56b4e9";
 const ORANGE = "#d55e00";
 const GREY = "#8a8f98";
 const TABLE_ROWS = 200;
+const TICKS = 8;
 const GROUPS = [
   { name: "within its interval", is: true, colour: () => (isDark() ? SKY : BLUE), symbol: "circle" },
   { name: "outside of it", is: false, colour: () => ORANGE, symbol: "triangle" },
-  { name: "no interval", is: null, colour: () => GREY, symbol: "emptyCircle" },
+  { name: "no interval", is: null, colour: () => GREY, symbol: "diamond" },
 ];
 
 /** Return what is drawn of rows: `{ points, quantity, answer, plot, band }`. */
@@ -38,14 +39,16 @@ export function scatterOption(data) {
   const isError = data.plot === "error";
   const { show } = QUANTITIES[data.quantity];
   const extent = extentOf(data.points);
-  const log = { type: "log", logBase: 2, min: extent[0], max: extent[1], splitNumber: 8 };
+  const ticks = ticksOf(extent);
+  const label = { color: css("--muted"), formatter: show, customValues: ticks };
+  const log = { type: "log", logBase: 2, min: extent[0], max: extent[1], axisTick: { show: false, customValues: ticks }, axisLabel: label };
   const groups = GROUPS.map((group) => series(group, data.points.filter((one) => one.isInside === group.is), isError));
   return {
     grid: { left: 64, right: 20, top: 34, bottom: 52 },
     legend: { top: 0, right: 0, data: groups.filter((one) => one.data.length > 0).map((one) => one.name), textStyle: { color: css("--muted") }, itemWidth: 12, itemHeight: 10 },
     tooltip: tooltip({ formatter: ({ data: point }) => (point?.one ? pointWords(point.one, show) : "") }),
-    xAxis: axis({ ...log, name: "Measured", nameLocation: "middle", nameGap: 30, axisLabel: { color: css("--muted"), formatter: show, hideOverlap: true } }),
-    yAxis: isError ? errorAxis() : axis({ ...log, name: "Predicted", nameLocation: "middle", nameGap: 50, axisLabel: { color: css("--muted"), formatter: show, hideOverlap: true } }),
+    xAxis: axis({ ...log, name: "Measured", nameLocation: "middle", nameGap: 30 }),
+    yAxis: isError ? errorAxis() : axis({ ...log, name: "Predicted", nameLocation: "middle", nameGap: 50 }),
     series: [
       ...(data.band === null ? [] : [bandSeries(data.band, extent, isError)]),
       agreement(extent, isError),
@@ -71,7 +74,7 @@ function series({ name, colour, symbol }, points, isError) {
     name,
     symbol,
     symbolSize: 9,
-    itemStyle: { color: colour(), borderColor: css("--surface"), borderWidth: symbol === "emptyCircle" ? 0 : 1 },
+    itemStyle: { color: colour(), borderColor: css("--surface"), borderWidth: 1 },
     data: points.map((one) => ({ value: [one.measured, isError ? one.error * 100 : one.predicted], one })),
     z: 4,
   };
@@ -90,6 +93,13 @@ function extentOf(points) {
   if (values.length === 0) return [1, 10];
   // Whole powers of two: ticks are round in bytes.
   return [2 ** Math.floor(Math.log2(Math.min(...values) / 1.2)), 2 ** Math.ceil(Math.log2(Math.max(...values) * 1.2))];
+}
+
+/** Powers of two, so many that none is crowded. */
+function ticksOf([least, most]) {
+  const [first, last] = [Math.log2(least), Math.log2(most)];
+  const step = Math.max(1, Math.ceil((last - first) / TICKS));
+  return Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, index) => 2 ** (first + index * step));
 }
 
 function errorAxis() {
@@ -122,13 +132,14 @@ function bandSeries({ low, high }, [least, most], isError) {
   };
 }
 
+/** Where an answer would lie in its interval: around it, or as an error, around none. */
 function whiskers(points, isError) {
-  const y = (one, value) => (isError ? (value / one.measured - 1) * 100 : value);
+  const ends = (one) => (isError ? [(one.predicted / one.high - 1) * 100, (one.predicted / one.low - 1) * 100] : [one.low, one.high]);
   return {
     type: "custom",
     silent: true,
     clip: true,
-    data: points.filter((one) => one.isInside !== null).map((one) => [one.measured, y(one, one.low), y(one, one.high)]),
+    data: points.filter((one) => one.isInside !== null && one.low > 0).map((one) => [one.measured, ...ends(one)]),
     renderItem: (_, api) => {
       const [x, bottom] = api.coord([api.value(0), api.value(1)]);
       const [, top] = api.coord([api.value(0), api.value(2)]);
