@@ -35,7 +35,7 @@ class TrainedParameters:
     optimizer_dtype: DType
     grad_dtype: DType
     idle: int = 0
-    """Elements of adapters whose layers nothing reads: they get neither gradients nor states."""
+    """Elements that could be trained and that nothing reads: they get neither gradients nor states, but master copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +125,10 @@ def _without_idle(model: Architecture, workload: TrainWorkload, idle: frozenset[
     precision = workload.precision
     stepped = tuple(pair for pair in model.counts.tensors if pair[0].name not in idle and pair[0].kind not in workload.frozen)
     trained = sum(weight.numel * count for weight, count in stepped)
+    unread = [pair for pair in model.counts.tensors if pair[0].name in idle - model.never_trained]
     return TrainedParameters(
         frozen=model.counts.total - trained,
+        idle=sum(weight.numel * count for weight, count in unread if weight.kind not in workload.frozen),
         trained=trained,
         weights=stepped,
         precision=precision,
@@ -204,7 +206,7 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
         weights=frozen_bytes + (trained_bytes if full else 0),
         adapters=0 if full else trained_bytes + ceil_div(trained.idle * width, shards.weights),
         buffers=model.buffer_bytes_in(precision.param_dtype),
-        master_weights=stepped * precision.master_dtype.bytes_per_element if full and precision.master_dtype else 0,
+        master_weights=_master_bytes(trained, shards.optimizer, stepped) if full else 0,
         optimizer_states=states,
         gradients=0 if in_main_buffer else gradients,
         persistent_main_gradients=gradients if in_main_buffer else main_bytes * precision.main_grad_persistent,
@@ -212,6 +214,12 @@ def train_states(model: Architecture, workload: TrainWorkload, trained: TrainedP
         step_temporaries=0 if workload.optimizer_in_backward else temporaries,
         managed_states=managed,
     )
+
+
+def _master_bytes(trained: TrainedParameters, shards: int, stepped: int) -> int:
+    """Return the bytes of the optimizer's own weights: it copies all that it is given, before any has a gradient."""
+    master = trained.precision.master_dtype
+    return (stepped + ceil_div(trained.idle, shards)) * master.bytes_per_element if master is not None else 0
 
 
 def _frozen_elements(model: Architecture, trained: TrainedParameters, shards: int, *, by_rows: bool) -> int:
