@@ -82,7 +82,7 @@ def cut_config(config: Mapping[str, object], layers: Sequence[int]) -> PreTraine
     words = {name: value for name, value in config.items() if name not in _NOT_READ}
     hf_config = AutoConfig.for_model(str(words.pop("model_type")), **words)
     cut_to(hf_config, stack_of(architecture_from_config(config)), layers)
-    hf_config.use_cache = False
+    hf_config.use_cache = hf_config.get_text_config().use_cache = False  # a model of images and text asks the inner one
     if hf_config.is_encoder_decoder:
         _name_tokens(hf_config)
     return hf_config
