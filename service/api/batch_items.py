@@ -24,13 +24,15 @@ from service.estimator.device import Device
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
-from service.planner.fit import FitReport, fit
+from service.planner.fit import FitReport, fit, judged
 from service.planner.subject import Subject
 from service.usecases.batch import fit_numbers
 from service.usecases.fit import subject_of
 
 T = TypeVar("T")
 Ask = Callable[[Subject, Workload, Layout], FitReport]
+_Question = tuple[Subject, Workload, Layout, tuple[str, ...], bool]
+"""What is asked, which defaults it uses, and whether remedies are wanted."""
 _MODEL: "msgspec.json.Decoder[ModelReference]" = msgspec.json.Decoder(ModelReference)
 _WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = msgspec.json.Decoder(WorkloadRequest)
 _GPU: "msgspec.json.Decoder[GpuReference]" = msgspec.json.Decoder(GpuReference)
@@ -52,6 +54,7 @@ class Items:
         """Know nothing yet."""
         self._parts, self._path, self._request_id = parts, path, request_id
         self._ask: Ask = fit if full else fit_numbers
+        self._ask_alone: Ask = judged if full else fit_numbers
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
         self._workloads: dict[bytes, tuple[Workload, list[str]]] = {}
@@ -80,26 +83,26 @@ class Items:
             return fault_of(error, instance=instance, method="POST", request_id=self._request_id)
 
     def _answered(self, item: bytes) -> _Fit:
-        subject, workload, layout, assumptions = self._question(item)
-        report = self._ask(subject, workload, layout)
+        subject, workload, layout, assumptions, is_helped = self._question(item)
+        report = (self._ask if is_helped else self._ask_alone)(subject, workload, layout)
         return _Fit(report.verdict.value, encode(fit_answer(report, assumptions=assumptions)))
 
-    def _question(self, item: bytes) -> tuple[Subject, Workload, Layout, tuple[str, ...]]:
+    def _question(self, item: bytes) -> _Question:
         """Return what an item asks; one that its pieces do not explain is read as a whole, which refuses it in its words."""
         try:
             check_free_values(item)
             pieces = read_envelope(item, QuestionParts)
             workload, said = self._workload(pieces.workload)
             layout, also = self._layout(pieces.layout)
-            return self._subject(pieces), workload, layout, (*said, *also)
+            return self._subject(pieces), workload, layout, (*said, *also), pieces.remedies
         except (ServiceError, EstimatorError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._whole(item)
 
-    def _whole(self, item: bytes) -> tuple[Subject, Workload, Layout, tuple[str, ...]]:
+    def _whole(self, item: bytes) -> _Question:
         asked = read_json(item, FitRequest)
         question = read_fit(asked, resolve_model(self._parts.specs, asked.model))
         subject = self._made(question.architecture, question.device)
-        return subject, question.workload, question.layout, question.assumptions
+        return subject, question.workload, question.layout, question.assumptions, asked.remedies
 
     def _subject(self, pieces: QuestionParts) -> Subject:
         names = bytes(pieces.model), bytes(pieces.gpu)

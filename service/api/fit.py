@@ -64,7 +64,7 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     question = read_fit(asked, await _model(parts, asked.model))
     with span("fit.judge"):
         report = await _judged(parts, question)
-    if report.verdict is not Verdict.FITS:
+    if asked.remedies and report.verdict is not Verdict.FITS:
         with span("fit.help"):
             report = await anyio.to_thread.run_sync(
                 help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.helping

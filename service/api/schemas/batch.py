@@ -66,3 +66,4 @@ class QuestionParts(Strict, frozen=True, kw_only=True):
     workload: Raw
     gpu: Raw
     layout: Raw = Raw(b"{}")
+    remedies: bool = True

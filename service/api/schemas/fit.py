@@ -42,6 +42,12 @@ class FitRequest(Strict, frozen=True, kw_only=True):
     workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
     gpu: Annotated[GpuReference, Meta(description="Name or alias of a GPU, or its memory.")]
     layout: Annotated[LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")] = UNSET
+    remedies: Annotated[
+        bool,
+        Meta(
+            description="Whether to look for what would help where it does not fit, which takes longer than the answer itself."
+        ),
+    ] = True
 
 
 class IntervalsAnswer(Answer, frozen=True, kw_only=True):

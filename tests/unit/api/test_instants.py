@@ -51,3 +51,21 @@ def test_encoders_say_their_parts_too(client: TestClient[Any]) -> None:
     instants = client.post("/v1/fit", json=question).json()["per_gpu"]["instants"]
 
     assert [sum(one["parts"].values()) for one in instants] == [one["allocated_bytes"] for one in instants]
+
+
+@pytest.mark.parametrize("path", ["/v1/fit", "/v1/fit/batch"])
+def test_remedies_can_be_left_out(client: TestClient[Any], path: str) -> None:
+    """Who reprices at every key asks for the answer alone: the same, without what would help."""
+    question = {"model": "llama-2-7b", "gpu": "A100-SXM4-80GB", "workload": {"task": "train", "sequence_length": 512}}
+
+    def ask(**words: bool) -> dict[str, Any]:
+        asked = {**question, **words}
+        body = asked if path == "/v1/fit" else {"items": [asked], "detail": "full"}
+        found = client.post(path, json=body).json()
+        return dict(found if path == "/v1/fit" else found["items"][0])
+
+    helped, alone = ask(), ask(remedies=False)
+
+    assert helped["verdict"] == "does_not_fit"
+    assert helped["remedies"]
+    assert alone == {**helped, "remedies": []}

@@ -28,12 +28,15 @@ class FitRequest:
         gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
+        remedies (bool | Unset): Whether to look for what would help where it does not fit, which takes longer than the
+            answer itself. Default: True.
     """
 
     model: InlineModel | str
     workload: ServeRequest | TrainRequest
     gpu: GpuByMemory | str
     layout: LayoutRequest | Unset = UNSET
+    remedies: bool | Unset = True
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.gpu_by_memory import GpuByMemory  # noqa: PLC0415
@@ -62,6 +65,8 @@ class FitRequest:
         if not isinstance(self.layout, Unset):
             layout = self.layout.to_dict()
 
+        remedies = self.remedies
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -73,6 +78,8 @@ class FitRequest:
         )
         if layout is not UNSET:
             field_dict["layout"] = layout
+        if remedies is not UNSET:
+            field_dict["remedies"] = remedies
 
         return field_dict
 
@@ -136,11 +143,14 @@ class FitRequest:
         else:
             layout = LayoutRequest.from_dict(_layout)
 
+        remedies = d.pop("remedies", UNSET)
+
         fit_request = cls(
             model=model,
             workload=workload,
             gpu=gpu,
             layout=layout,
+            remedies=remedies,
         )
 
         return fit_request
