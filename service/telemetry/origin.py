@@ -65,6 +65,7 @@ def begin_from(environ: Mapping[str, str]) -> Origin:
     """Work for what the starting process said, and return it."""
     told = environ.get(TRACEPARENT_VARIABLE)
     origin = Origin(request_id=environ.get(REQUEST_ID_VARIABLE), traceparent=None if told is None else read_traceparent(told))
-    ids = {"job_id": environ.get(JOB_ID_VARIABLE), "attempt": environ.get(ATTEMPT_VARIABLE)}
+    attempt = environ.get(ATTEMPT_VARIABLE, "")
+    ids = {"job_id": environ.get(JOB_ID_VARIABLE), "attempt": int(attempt) if attempt.isdecimal() else None}
     begin(origin, **{name: value for name, value in ids.items() if value is not None})
     return origin

@@ -16,6 +16,7 @@ from service.errors import MeasurementNotFoundError, NotCancellableError
 from service.jobs.bell import Ring
 from service.jobs.contract import JobPayload, MeasureRequest
 from service.jobs.states import Status
+from service.logs import logger
 from service.settings import Settings
 from service.telemetry.origin import current_origin
 from service.telemetry.spans import Kind, span, traceparent
@@ -26,6 +27,8 @@ from service.usecases.measurable import check_measurable
 from service.usecases.waiting import reason_of, waiting_phase
 
 MAX_EVENTS = 500
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,7 @@ def submit(
     if stored is None:
         raise _not_found(job_id)
     if job_id == new_id:
+        _log.info("measurement.submitted", job_id=str(job_id), device=request.device.value)
         # After the commit: a worker could otherwise look for a row that is not there yet.
         ring(request.device, JobPayload(job_id=job_id, attempt=0))
     return stored

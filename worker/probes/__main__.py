@@ -16,7 +16,7 @@ from worker.probes.refusal import Refusal
 
 _STDOUT, _STDERR = 1, 2
 
-_log = logger(__name__)
+_log = logger("worker.probes")
 
 
 def main() -> int:
@@ -43,13 +43,13 @@ def _answer(body: bytes, lines: IO[bytes]) -> ProbeLine:
         request = decode_request(body)
     except ProtocolError as error:
         return ProbeFailure(kind=FailureKind.INVALID_REQUEST, message=str(error))
+    _log.info("probe.began", device=request.device.value)
     warnings.simplefilter("ignore")
     give_way(request.device)
     # Loading torch takes seconds: a request that cannot be read is answered before.
     from worker.probes.measure import measure  # noqa: PLC0415
 
     phases = Phases(lambda line: _say(lines, line))
-    _log.info("probe.began", device=request.device.value)
     try:
         return measure(request, phases)
     except Refusal as refusal:

@@ -86,14 +86,16 @@ def test_machines_that_look_every_second_are_not_traced(service: Service, job: s
 
 def test_every_line_of_an_attempt_has_its_ids(service: Service, job: str) -> None:
     """API, worker and probe name the request, its trace and, where there is one, the job."""
+    ours = ("attempt.", "probe.")
     api = [line for line in service.lines("api") if line.get("request_id") == REQUEST]
-    worker = [line for line in service.lines("worker") if line["event"].startswith(("attempt.", "probe."))]
+    worker = [line for line in service.lines("worker") if line["event"].startswith(ours)]
 
     assert [(line["event"], line["path"], line["trace_id"]) for line in api if line["event"] == "request.answered"] == [
         ("request.answered", "/v1/measurements", TRACE)
     ]
+    assert [line["job_id"] for line in api if line["event"] == "measurement.submitted"] == [job]
     assert {"attempt.began", "probe.began", "attempt.ended"} <= {line["event"] for line in worker}
-    assert {line["logger"] for line in worker} >= {"worker.tasks", "__main__"}
+    assert {line["logger"] for line in worker} >= {"worker.tasks", "worker.probes"}
     assert all(ids_of(line) == (REQUEST, TRACE, job, 1) for line in worker), worker
 
 
@@ -108,6 +110,6 @@ def test_no_log_holds_a_secret(service: Service, job: str) -> None:
     assert PASSWORD not in written
 
 
-def ids_of(line: dict[str, Any]) -> tuple[object, object, object, int]:
+def ids_of(line: dict[str, Any]) -> tuple[object, object, object, object]:
     """Return the ids that a line has."""
-    return line.get("request_id"), line.get("trace_id"), line.get("job_id"), int(line["attempt"])
+    return line.get("request_id"), line.get("trace_id"), line.get("job_id"), line.get("attempt")

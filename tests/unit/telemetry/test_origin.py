@@ -44,7 +44,7 @@ def test_a_process_that_is_started_works_for_the_same() -> None:
     def read() -> tuple[Origin, Origin, dict[str, object]]:
         return begin_from(environ), current_origin(), get_contextvars()
 
-    ids = {"job_id": "j1", "attempt": "2", "request_id": "r1", "trace_id": TRACE}
+    ids = {"job_id": "j1", "attempt": 2, "request_id": "r1", "trace_id": TRACE}
     origin = Origin(request_id="r1", traceparent=GOOD)
     assert alone(read) == (origin, origin, ids)
 
