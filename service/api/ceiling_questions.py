@@ -16,8 +16,8 @@ from service.api.search_questions import words_said
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.planner.ceilings import Maximized
-from service.planner.layouts import varied_words
 from service.planner.space import Limits, Question
+from service.planner.splits import varied_words
 from service.usecases.ceilings import CeilingQuestion
 
 _LEAST = {

@@ -14,8 +14,8 @@ from service.catalog.gpus import entries_named
 from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
-from service.planner.layouts import varied_words
 from service.planner.space import DEFAULT_MAX_GPUS, TIMES, Limits, Question
+from service.planner.splits import varied_words
 from service.usecases.how_many import HowManyQuestion
 
 _LIMITS = ("global_batch_size", "max_nodes", "max_cost_per_hour", "min_num_sequences", *TIMES)

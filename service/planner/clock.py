@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import count
-from math import floor, log10
+from math import floor, inf, log10
 
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
@@ -37,6 +37,9 @@ _ENDLESS = 2**40
 """Micro batches that make what happens once a step count for nothing."""
 
 
+_FIGURES = 6
+ALIKE = 10 ** (1 - _FIGURES)
+"""Times that six figures do not tell apart are alike: no clock is as good, and rounding up in a ring decides nothing."""
 _Chain = tuple[Batch, ...]
 """Batches of a slot, none of which takes less time per token than the one before."""
 _Timed = tuple[float, tuple[int, ...], int, Slot, _Chain]
@@ -52,6 +55,7 @@ class Clock:
         self._limits = limits
         self.is_limited = any(getattr(limits, name) is not None for name in TIMES)
         self._seconds: dict[tuple[Slot, Batch], float] = {}
+        self._floors: dict[Slot, float] = {}
         workload, device = space.question.workload, subject.device
         self._steps: StepClock | None = None
         if isinstance(workload, TrainWorkload) and untimed(subject.architecture, device) is None:
@@ -72,23 +76,24 @@ class Clock:
     def by_time(
         self, slots: Iterable[Slot], batches: Callable[[Slot], Sequence[Batch]], *, able: Callable[[Slot], bool]
     ) -> Iterator[tuple[float, Slot, Batch]]:
-        """Yield the batches of the slots that are able, the fastest first, of equally fast ones the simplest first.
+        """Yield the batches of the slots that are able, the fastest first, of those alike the simplest first.
 
         A slot is looked into when nothing that is known is faster than it can be at best.
         """
         order = count()
         roomy = [(slot, found) for slot in slots if (found := batches(slot))]
-        heap: list[_Timed] = [(self._floor(slot, found), (), next(order), slot, ()) for slot, found in roomy]
+        heap: list[_Timed] = [(self._least(slot, found), (), next(order), slot, ()) for slot, found in roomy]
         heapify(heap)
         while heap:
-            seconds, _, _, slot, chain = heappop(heap)
+            _, _, _, slot, chain = heappop(heap)
             if chain:
-                yield seconds, slot, chain[0]
+                yield self.seconds_per_token(slot, chain[0]), slot, chain[0]
                 following = [chain[1:]] if len(chain) > 1 else []
             else:
                 following = self._chains(batches(slot)) if able(slot) else []
             for each in following:
-                heappush(heap, (self.seconds_per_token(slot, each[0]), _complexity(slot, each[0]), next(order), slot, each))
+                seconds = self.seconds_per_token(slot, each[0])
+                heappush(heap, (_rounded(seconds), _complexity(slot, each[0]), next(order), slot, each))
 
     def _chains(self, batches: Sequence[Batch]) -> list[_Chain]:
         """Return batches of one recomputation and accumulation, the largest first: what each pass takes at least is shared."""
@@ -166,6 +171,12 @@ class Clock:
             return float("inf")
         return float("inf") if throughput is None else excess(self._limits, workload, throughput)
 
+    def _least(self, slot: Slot, batches: Sequence[Batch]) -> float:
+        found = self._floors.get(slot)
+        if found is None:
+            found = self._floors[slot] = _rounded(self._floor(slot, batches))
+        return found
+
     def _floor(self, slot: Slot, batches: Sequence[Batch]) -> float:
         """Return the least time per token of a slot: the largest batch and the most steps, and as little computed again."""
         if isinstance(self._space.question.workload, ServeWorkload):
@@ -239,6 +250,11 @@ def _spent(limits: Limits, workload: Workload, throughput: Throughput) -> Iterat
     for words, unit, spent, most in asked:
         if spent is not None and most is not None:
             yield words, unit, spent, most
+
+
+def _rounded(seconds: float) -> float:
+    """Return a time to as many figures as tell two of them apart."""
+    return round(seconds, _FIGURES - 1 - floor(log10(seconds))) if 0 < seconds < inf else seconds
 
 
 def _in_figures(value: float) -> str:

@@ -1,9 +1,10 @@
 """Every layout that a search may try on a number of GPUs: degrees that divide the model, in every way to train or to serve."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from service.estimator.architecture import Architecture
@@ -13,7 +14,7 @@ from service.estimator.workload import Checkpointing, Offload, Quantization, Ser
 from service.planner.moves import Config
 from service.planner.offer import Offer
 from service.planner.space import MAX_MICRO_BATCH_SIZE, Question
-from service.planner.splits import DEGREES, SERVED, Degrees, Split, Splits
+from service.planner.splits import DEGREES, Split, Splits
 from service.planner.ways import Way, needs_no_partner, offloads, quantizations
 
 ROUNDS = 4
@@ -45,6 +46,10 @@ class Batch:
         """Whether backward computes nothing again."""
         return self.recomputed == len(_RECOMPUTED) - 1
 
+    def sized(self, micro_batch_size: int) -> "Batch":
+        """Return the same batch with another number of sequences at once."""
+        return Batch(self.recomputed, micro_batch_size, self.flying, self.steps)
+
     def dominates(self, other: "Batch") -> bool:
         """Whether this needs at least the memory of another batch of the same slot."""
         return (
@@ -55,6 +60,10 @@ class Batch:
         )
 
 
+Widest = tuple[int, int, tuple[Slot, ...]]
+"""A number of GPUs, how many splits it adds, and their layouts."""
+
+
 class Space:
     """The layouts of one question on one kind of GPU, as far as the tables of legality allow; what was listed is kept."""
 
@@ -62,7 +71,9 @@ class Space:
         """Look at nothing but how the model divides."""
         self.question = question
         self._model, self._offer = model, offer
-        self._slots: dict[int, tuple[Slot, ...]] = {}
+        self._slots: dict[tuple[Split, int], tuple[Slot, ...]] = {}
+        self._widest: dict[tuple[int, ...], tuple[Widest, ...]] = {}
+        self._full: dict[int, Mapping[int, int]] = {}
         self._batches: dict[tuple[str, int, int], tuple[Batch, ...]] = {}
         self._workloads: dict[tuple[str, Offload, Batch], Workload] = {}
         asked = question.layout
@@ -96,27 +107,66 @@ class Space:
         numbers = (*range(1, min(per_node, most) + 1), *range(2 * per_node, most + 1, per_node))
         if self._alone and not isinstance(self.question.workload, ServeWorkload):
             numbers = numbers[:1]
-        return tuple(number for number in numbers if self._is_filled(number))
+        return tuple(number for number in numbers if self._filled(number))
 
     def slots(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return every layout of so many GPUs that some batch can run in."""
-        found = self._slots.get(num_gpus)
+        filled = self._filled(num_gpus)
+        found = (self._of_split(split, filled[split.num_ranks]) for split in self._splits.listed if split.num_ranks in filled)
+        return tuple(chain.from_iterable(found))
+
+    def widest(self, counts: tuple[int, ...]) -> tuple[Widest, ...]:
+        """Return the largest numbers first, each with how many splits it adds and their layouts: no larger one had them alike.
+
+        On more data-parallel ranks with the same batch each, a rank holds no more, and the job makes no fewer tokens per
+        second: passes stay, and of d ranks each sends (d - 1) / d of its gradients, so that a step's time over d falls from
+        d = 2 on. That holds while the ring's links are the same; one within a node is therefore told from one beyond it.
+        """
+        if counts not in self._widest:
+            self._widest[counts] = tuple(self._widest_of(counts))
+        return self._widest[counts]
+
+    def _widest_of(self, counts: tuple[int, ...]) -> Iterator[Widest]:
+        seen: set[tuple[Split, int]] = set()
+        for count in reversed(counts):
+            filled, added = self._filled(count), []
+            for split in self._splits.listed:
+                ranks = filled.get(split.num_ranks)
+                known = (split, 0 if ranks is None else self._ring(split, ranks))
+                if ranks is not None and known not in seen and (found := self._of_split(split, ranks)):
+                    seen.add(known)
+                    added.append(found)
+            yield count, len(added), tuple(chain.from_iterable(added))
+
+    def _ring(self, split: Split, ranks: int) -> int:
+        """Return the kind of links that a split's data-parallel ranks talk over: none, a node's own, or a network."""
+        tensor, _, context, _ = split.degrees
+        shards = ranks * context
+        return 0 if shards == 1 else 1 if shards * tensor <= self.asked.gpus_per_node else 2
+
+    def _of_split(self, split: Split, ranks: int) -> tuple[Slot, ...]:
+        found = self._slots.get((split, ranks))
         if found is None:
-            made = (slot for split in self._splits.listed for slot in self._placed(split, num_gpus))
-            found = self._slots[num_gpus] = tuple(slot for slot in made if self.batches(slot))
+            found = self._slots[split, ranks] = tuple(slot for slot in self._placed(split, ranks) if self.batches(slot))
         return found
 
     def num_divisions(self, num_gpus: int) -> int:
         """Return in how many ways the degrees divide the model over so many GPUs: a part of its configurations, not listed."""
-        return sum(self._ranks(split.degrees, num_gpus) is not None for split in self._splits.listed)
+        filled = self._filled(num_gpus)
+        return sum(number for ranks, number in self._divisors.items() if ranks in filled)
 
     def batches(self, slot: Slot) -> tuple[Batch, ...]:
         """Return recomputation, micro batch and accumulation of a slot, those of the least memory first."""
-        key = (slot.way.name, slot.layout.pipeline_parallel, slot.layout.data_parallel)
+        ranks = slot.layout.data_parallel if self._ranks_matter(slot.way) else 0
+        key = (slot.way.name, slot.layout.pipeline_parallel, ranks)
         found = self._batches.get(key)
         if found is None:
             found = self._batches[key] = tuple(self._listed(slot))
         return found
+
+    def _ranks_matter(self, way: Way) -> bool:
+        """Whether the batches of a slot depend on its data-parallel ranks."""
+        return self.question.limits.global_batch_size is not None or self._splits.reach(way).ranks_matter
 
     def _listed(self, slot: Slot) -> Iterator[Batch]:
         workload, layout = self.question.workload, slot.layout
@@ -168,14 +218,23 @@ class Space:
             else:
                 yield size, workload.gradient_accumulation_steps
 
-    def _is_filled(self, num_gpus: int) -> bool:
-        return any(self._ranks(split.degrees, num_gpus) for split in self._splits.listed)
+    @cached_property
+    def _divisors(self) -> Mapping[int, int]:
+        """How many splits have so many GPUs in one data-parallel rank."""
+        return Counter(split.num_ranks for split in self._splits.listed)
 
-    def _ranks(self, degrees: Degrees, num_gpus: int) -> int | None:
-        """Return the data-parallel ranks that fill so many GPUs, None where no number does."""
-        tensor, pipeline, context, _ = degrees
+    def _filled(self, num_gpus: int) -> Mapping[int, int]:
+        """Return the data-parallel ranks that fill so many GPUs, by the GPUs of one of them, where some number does."""
+        found = self._full.get(num_gpus)
+        if found is None:
+            asked = ((each, self._ranks(each, num_gpus)) for each in self._divisors)
+            found = self._full[num_gpus] = {each: ranks for each, ranks in asked if ranks is not None}
+        return found
+
+    def _ranks(self, num_ranks: int, num_gpus: int) -> int | None:
+        """Return the data-parallel ranks of so many GPUs each that fill all, None where no number does."""
         batch = self.question.limits.global_batch_size
-        ranks, rest = divmod(num_gpus, tensor * pipeline * context)
+        ranks, rest = divmod(num_gpus, num_ranks)
         workload, least = self.question.workload, self.question.limits.min_num_sequences
         serves = isinstance(workload, ServeWorkload)
         if isinstance(workload, ServeWorkload) and least is not None and ranks * workload.num_sequences < least:
@@ -185,11 +244,8 @@ class Space:
             return None
         return ranks if not fixed or ranks == self.asked.data_parallel else None
 
-    def _placed(self, split: Split, num_gpus: int) -> Iterator[Slot]:
+    def _placed(self, split: Split, ranks: int) -> Iterator[Slot]:
         way, degrees = split.way, split.degrees
-        ranks = self._ranks(degrees, num_gpus)
-        if ranks is None:
-            return
         shards = ranks * degrees[2]
         if shards == 1 and not needs_no_partner(way, self.question):
             return
@@ -228,16 +284,6 @@ class Space:
         if way.sharding is Sharding.MEGATRON:
             return (way.stages[-1],) if shards > 1 else (way.stages[0],)
         return way.stages
-
-
-def varied_words(question: Question) -> frozenset[str]:
-    """Return the fields of a request that a search of this question varies."""
-    if isinstance(question.workload, ServeWorkload):
-        varied = set(SERVED) | ({"data_parallel"} if question.counts_replicas else set())
-    else:
-        varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
-        varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}
-    return frozenset((varied | question.allow) - question.fixed)
 
 
 def _filled(workload: TrainWorkload, slot: Slot, batch: Batch) -> TrainWorkload:

@@ -1,6 +1,6 @@
 """The best set of GPUs: on each kind that is offered the best plan, why less is not enough, and which kind is best."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
@@ -9,12 +9,12 @@ from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.clock import excess
-from service.planner.layouts import Space
+from service.planner.layouts import Slot, Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.refusals import nothing_to_try, too_few, why_none, why_refused
 from service.planner.remedies import Remedy
-from service.planner.search import Search, counters
+from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
 from service.planner.widening import Larger, none_larger, smallest_change
@@ -122,7 +122,7 @@ def widen(plan: Plan, search: Search) -> Plan:
         return plan
     found = islice(search.best(plan.num_gpus), MAX_CANDIDATES)
     candidates = tuple(sorted(found, key=lambda candidate: candidate.seconds_per_token))
-    searched = replace(plan.searched, estimated=search.num_estimated, pruned=counters(search))
+    searched = replace(plan.searched, estimated=search.num_estimated, pruned=_counters(search))
     return replace(plan, candidates=candidates, searched=searched)
 
 
@@ -139,7 +139,7 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         found, rejected = _fewest(search, counts)
         if objective is Objective.CHEAPEST and offer.price_per_gpu_hour is not None:
             found = _cheaper_run(search, counts, found)
-    searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=counters(search))
+    searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=_counters(search))
     if found:
         return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, searched=searched)
     if not rejected:
@@ -189,19 +189,34 @@ def _is_told(search: Search, misses: Sequence[Rejected], miss: Rejected) -> bool
 def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """Return the fastest of all numbers, from the largest down to those whose arithmetic alone takes longer."""
     found: tuple[Candidate, ...] = ()
-    # Replicas serve more at once, none faster: the fewest of equally fast ones come first.
-    serves = isinstance(search.question.workload, ServeWorkload)
-    for count in counts if serves else reversed(counts):
+    for count, slots in _from_the_fastest(search, counts):
         if found and search.clock.least_seconds(count) >= found[0].seconds_per_token:
             search.pruned["arithmetic_alone"] += search.space.num_divisions(count)
             continue
         limit = found[0].seconds_per_token if found else None
-        better = tuple(islice(search.best(count, faster_than=limit), 1))
+        better = tuple(islice(search.best(count, faster_than=limit, among=slots), 1))
         if better and (not found or better[0].seconds_per_token < found[0].seconds_per_token):
             found = better
     if found:
         return found, ()
     return (), tuple(miss for count in counts if (miss := search.rejection(count)) is not None)
+
+
+def _from_the_fastest(search: Search, counts: Sequence[int]) -> Iterator[tuple[int, tuple[Slot, ...] | None]]:
+    """Yield numbers of GPUs in the order in which they are likely the fastest, and which of their layouts to try; None is all.
+
+    Where the batch of the whole job or the time of a step is bounded, fewer ranks may be what keeps the bound.
+    """
+    limits = search.question.limits
+    if isinstance(search.question.workload, ServeWorkload):
+        # Replicas serve more at once, none faster: the fewest of equally fast ones come first.
+        yield from ((count, None) for count in counts)
+    elif limits.global_batch_size is not None or limits.max_step_time_s is not None:
+        yield from ((count, None) for count in reversed(counts))
+    else:
+        for count, num_splits, slots in search.space.widest(tuple(counts)):
+            search.pruned["fewer_ranks"] += search.space.num_divisions(count) - num_splits
+            yield count, slots
 
 
 def _cheaper_run(search: Search, counts: Sequence[int], found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -257,3 +272,8 @@ def _affordable(counts: Sequence[int], question: Question, offer: Offer) -> tupl
         message = f"max_cost_per_hour needs a price, and nobody told that of {offer.device.name}; say it in prices"
         raise InvalidInputError(message, field="constraints.max_cost_per_hour")
     return tuple(count for count in counts if count * offer.price_per_gpu_hour <= most)
+
+
+def _counters(search: Search) -> Mapping[str, int]:
+    """Return how many configurations needed no estimate, by reason; reasons that never came up are left out."""
+    return {reason: count for reason, count in sorted(search.pruned.items()) if count}

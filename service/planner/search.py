@@ -1,7 +1,7 @@
 """Tries configurations of one number of GPUs: bounds first, numbers for what survives, the whole walk for what is shown."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from service.estimator.errors import EstimatorError
@@ -9,10 +9,10 @@ from service.estimator.result import Estimate
 from service.estimator.workload import Framework, ServeWorkload, TrainWorkload
 from service.planner.bounds import kept_of_sequence, states_of
 from service.planner.candidates import Candidate, Rejected, rejected
-from service.planner.clock import Clock, too_slow
+from service.planner.clock import ALIKE, Clock, too_slow
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.moves import Config
-from service.planner.subject import Subject
+from service.planner.subject import Subject, asked_once
 from service.planner.verdict import judge, missing_bytes
 
 MAX_REPLAYED = 3
@@ -36,7 +36,9 @@ class Search:
 
     def __init__(self, subject: Subject, space: Space) -> None:
         """Estimate nothing before it is asked."""
-        self.subject, self.space, self.question = subject, space, space.question
+        self.space, self.question = space, space.question
+        serves = isinstance(self.question.workload, ServeWorkload)
+        self.subject = subject = asked_once(subject) if serves else subject
         self.num_considered = self.num_estimated = 0
         self.pruned: Counter[str] = Counter()
         self.refusal: EstimatorError | None = None
@@ -48,25 +50,30 @@ class Search:
         self._hopeless: dict[object, int] = {}
         self._confident = self.question.limits.confidence is not None
         self._bounded: dict[int, tuple[Slot, ...]] = {}
+        self._needs: dict[Slot, int] = {}
         self._roomy: dict[Slot, tuple[Batch, ...]] = {}
 
     def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return the slots whose states alone leave room, those that need least first."""
         found = self._bounded.get(num_gpus)
         if found is None:
-            usable = self.subject.device.usable_bytes
-            slots, kept = self.space.slots(num_gpus), []
-            for slot in slots:
+            found = self._bounded[num_gpus] = self._with_states(self.space.slots(num_gpus))
+        return found
+
+    def _with_states(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
+        """Return those of some slots whose states have room, those that need least first."""
+        usable, kept = self.subject.device.usable_bytes, []
+        for slot in slots:
+            needs = self._needs.get(slot)
+            if needs is None:
+                needs = self._needs[slot] = self._states.of_one(slot)
                 layouts = len(self.space.batches(slot))
                 self.num_considered += layouts
-                needs = self._states.of_one(slot)
-                if needs <= usable:
-                    kept.append((needs, slot))
-                else:
-                    self.pruned["states_alone"] += layouts
-            kept.sort(key=lambda pair: (pair[0], -pair[1].layout.context_parallel))
-            found = self._bounded[num_gpus] = tuple(slot for _, slot in kept)
-        return found
+                self.pruned["states_alone"] += layouts * (needs > usable)
+            if needs <= usable:
+                kept.append((needs, slot))
+        kept.sort(key=lambda pair: (pair[0], -pair[1].layout.context_parallel))
+        return tuple(slot for _, slot in kept)
 
     def roomy(self, slot: Slot) -> tuple[Batch, ...]:
         """Return the batches of which what backward needs has room beside the states, once; gradients come later."""
@@ -92,12 +99,15 @@ class Search:
                 return True
         elif any(self._smallest_fits(slot) for slot in self.bounded(num_gpus)):
             return True
-        return next(self._replayed_fits(num_gpus), None) is not None
+        return next(self._replayed_fits(self.bounded(num_gpus)), None) is not None
 
-    def best(self, num_gpus: int, *, faster_than: float | None = None) -> Iterator[Candidate]:
+    def best(
+        self, num_gpus: int, *, faster_than: float | None = None, among: Iterable[Slot] | None = None
+    ) -> Iterator[Candidate]:
         """Yield what is enough on so many GPUs as it is shown, the fastest first; each way and recomputation once."""
         seen: set[object] = set()
-        for seconds, slot, batch in self.clock.by_time(self.bounded(num_gpus), self.roomy, able=self._is_open):
+        slots = self.bounded(num_gpus) if among is None else self._with_states(among)
+        for seconds, slot, batch in self.clock.by_time(slots, self.roomy, able=self._is_open):
             if faster_than is not None and seconds >= faster_than:
                 return
             kind = (slot.way.name, slot.layout.zero_stage, slot.offload, slot.quantization, batch.recomputed)
@@ -108,7 +118,7 @@ class Search:
                 seen.add(kind)
                 yield found
         if not seen:
-            yield from self._replayed_fits(num_gpus)
+            yield from self._replayed_fits(slots)
 
     def rejection(self, num_gpus: int) -> Rejected | None:
         """Return why so many GPUs are too few; nothing when no configuration of them can run."""
@@ -128,7 +138,7 @@ class Search:
         if not found.missing_bytes:  # its numbers suffice, so that it takes too long, or a replay reserves more
             found = self.answered(slot, batch, 0.0) or found
         elif self.clock.is_limited:  # one that is enough once it is replayed may be what takes too long
-            found = next(self._replayed_fits(num_gpus, in_time=False), found)
+            found = next(self._replayed_fits(self.bounded(num_gpus), in_time=False), found)
             if not found.missing_bytes:
                 slow = too_slow(self.question.limits, (found.workload, found.throughput))
                 return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
@@ -174,7 +184,7 @@ class Search:
         most = self.clock.most_seconds_per_token
         slots = [slot for slot in self.bounded(num_gpus) if self.clock.may_step_in_time(slot, self.roomy(slot))]
         for seconds, slot, batch in self.clock.by_time(slots, self.roomy, able=self._is_open):
-            if seconds > most:
+            if seconds > most * (1 + ALIKE):
                 return None
             if self._in_time(slot, batch) and self._fits(slot, batch):
                 return slot, batch
@@ -211,7 +221,7 @@ class Search:
                 return False
         if self._is_hopeless(slot, batch):
             return False
-        single = replace(batch, micro_batch_size=1)
+        single = batch.sized(1)
         grows = batch.micro_batch_size > 1 and single in self.space.batches(slot)
         if grows and (not self._fits(slot, single) or self._grows_too_large(slot, batch)):
             return False
@@ -227,12 +237,12 @@ class Search:
 
     def _grows_too_large(self, slot: Slot, batch: Batch) -> bool:
         """Whether a batch needs too much by what one and two sequences need: a highest of sums that grow evenly is convex."""
-        double = replace(batch, micro_batch_size=2)
+        double = batch.sized(2)
         if batch.micro_batch_size <= double.micro_batch_size or double not in self.space.batches(slot):
             return False
         if not self._fits(slot, double):
             return True
-        one, two = (self._needed(slot, replace(batch, micro_batch_size=size)) for size in (1, 2))
+        one, two = (self._needed(slot, batch.sized(size)) for size in (1, 2))
         too_large = one + (two - one) * (batch.micro_batch_size - 1) > self.subject.device.usable_bytes
         self.pruned["convex"] += too_large
         return too_large
@@ -258,19 +268,19 @@ class Search:
         self._tried.setdefault(slot, []).append(tried)
         return tried
 
-    def _replayed_fits(self, num_gpus: int, *, in_time: bool = True) -> Iterator[Candidate]:
+    def _replayed_fits(self, slots: Sequence[Slot], *, in_time: bool = True) -> Iterator[Candidate]:
         """Yield what is enough only when the allocator is replayed, of the configurations that come nearest."""
         usable = self.subject.device.usable_bytes
         near = [
             (tried.missing_bytes, index)
-            for index, slot in enumerate(self.bounded(num_gpus))
+            for index, slot in enumerate(slots)
             if (tried := self._least(slot)).estimate is not None
             and slot.way.framework is Framework.TRANSFORMERS
             and tried.missing_bytes
             and tried.estimate.allocated_bytes <= usable
         ]
         for _, index in sorted(near)[:MAX_REPLAYED]:
-            slot = self.bounded(num_gpus)[index]
+            slot = slots[index]
             batch = self.space.batches(slot)[0]
             found = self.answered(slot, batch, self.clock.seconds_per_token(slot, batch))
             if found is None or found.missing_bytes:
@@ -287,8 +297,3 @@ def _alike(slot: Slot, batch: Batch) -> object:
     layout = slot.layout
     degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.shards, layout.zero_stage)
     return slot.way.name, degrees, slot.offload, slot.quantization, batch
-
-
-def counters(search: Search) -> Mapping[str, int]:
-    """Return how many configurations needed no estimate, by reason; reasons that never came up are left out."""
-    return {reason: count for reason, count in sorted(search.pruned.items()) if count}

@@ -9,7 +9,7 @@ from itertools import product
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import TrainWorkload, Workload
+from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.legality.facts import facts_of
 from service.planner.legality.reach import Reach
 from service.planner.moves import Config
@@ -23,12 +23,14 @@ MAX_CONTEXT, MAX_STAGES = 64, 64
 Degrees = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """Degrees in the order of ``DEGREES``, in one way."""
+    """Degrees in the order of ``DEGREES``, in one way; a question has one object for each."""
 
     way: Way
     degrees: Degrees
+    num_ranks: int
+    """GPUs of one data-parallel rank."""
     sequence_parallel: bool
 
 
@@ -69,7 +71,9 @@ class Splits:
         for degrees in product(tensor, pipeline, context, expert):
             sequences = self._sequences(way, degrees)
             if sequences is not None:
-                yield Split(way=way, degrees=degrees, sequence_parallel=sequences)
+                tensors, stages, contexts, _ = degrees
+                ranks = tensors * stages * contexts
+                yield Split(way=way, degrees=degrees, num_ranks=ranks, sequence_parallel=sequences)
 
     def _options(self, way: Way, name: str) -> tuple[int, ...]:
         """Return the values that one degree may have, before it is known beside which others."""
@@ -116,3 +120,13 @@ class Splits:
         placed: dict[str, object] = {"sharding": self.sharding(way), "zero_stage": stage, **words}
         with suppress(InvalidInputError):
             self.refuse(self._workload(way), replace(self._asked, **placed))  # type: ignore[arg-type]  # each word has its own type
+
+
+def varied_words(question: Question) -> frozenset[str]:
+    """Return the fields of a request that a search of this question varies."""
+    if isinstance(question.workload, ServeWorkload):
+        varied = set(SERVED) | ({"data_parallel"} if question.counts_replicas else set())
+    else:
+        varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
+        varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}
+    return frozenset((varied | question.allow) - question.fixed)

@@ -1,7 +1,7 @@
 """What a plan is about: a model on a kind of GPU, and how to ask what it needs there."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from service.estimator.architecture import Architecture
@@ -44,6 +44,19 @@ class Subject:
     def throughput(self, workload: Workload, layout: Layout, estimate: Estimate) -> Throughput | None:
         """Return how long a step takes; None where nobody told the GPU's rates."""
         return throughput_of(self.architecture, workload, layout, self.device, estimate, self.works)
+
+
+def asked_once(subject: Subject) -> Subject:
+    """Return a subject that answers each configuration of a replica once: nothing is replayed, its numbers are the answer."""
+    known: dict[tuple[Workload, Layout], Estimate] = {}
+
+    def evaluate(workload: Workload, layout: Layout) -> Estimate:
+        found = known.get((workload, layout))
+        if found is None:
+            found = known[workload, layout] = subject.evaluate(workload, layout)
+        return found
+
+    return replace(subject, evaluate=evaluate, replayed=None, outlined=None)
 
 
 def check_alone(device: Device, workload: Workload, layout: Layout) -> None:

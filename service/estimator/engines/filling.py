@@ -1,6 +1,6 @@
 """What engines with one pool per rank have in common: a rank's fixed bytes, the pool of each stage, the one that decides."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from service.estimator.engines.blocks import Pool
@@ -34,10 +34,22 @@ class Terms:
     max_model_len: int
 
 
+def held_by(ranks: Sequence[Rank], make: Callable[[Rank], Holder]) -> tuple[Holder, ...]:
+    """Return the holder of each rank; stages that are alike are one object, as their ranks are."""
+    made = {id(rank): make(rank) for rank in {id(rank): rank for rank in ranks}.values()}
+    return tuple(made[id(rank)] for rank in ranks)
+
+
 def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, terms: Terms) -> Filled:
-    """Return the stage that holds most, once every rank has as many blocks as the pool that has the fewest."""
-    decisive = min(holders, key=lambda holder: holder.pool.num_blocks).pool
-    stages = tuple(_stage(index, holder, decisive) for index, holder in enumerate(holders))
+    """Return the stage that holds most, once every rank has as many blocks as the pool that has the fewest.
+
+    Stages that are alike have one holder.
+    """
+    apart = {id(holder): holder for holder in holders}
+    distinct = tuple(apart.values())
+    decisive = min(distinct, key=lambda holder: holder.pool.num_blocks).pool
+    held = {key: _held(holder, decisive) for key, holder in apart.items()}
+    stages = tuple(Stage(index, *held[id(holder)]) for index, holder in enumerate(holders))
     worst_stage = max(range(len(stages)), key=lambda index: stages[index].allocated_bytes)
     worst = holders[worst_stage]
     pool, model = replace(worst.pool, num_blocks=decisive.num_blocks), worst.rank.model
@@ -50,10 +62,10 @@ def filled(holders: Sequence[Holder], workload: ServeWorkload, layout: Layout, t
         pool_tokens=decisive.tokens,
         token_bytes=_token_bytes(worst.rank, workload),
         asked_bytes=_asked_bytes(worst, workload.num_sequences, tokens),
-        required=max(_required(holder, workload.num_sequences, tokens) for holder in holders),
+        required=max(_required(holder, workload.num_sequences, tokens) for holder in distinct),
         longest=decisive.sequences_of(terms.max_model_len),
         smallest_bytes=max(
-            holder.fixed_bytes + holder.pool.blocks_of(terms.max_model_len) * holder.pool.block_bytes for holder in holders
+            holder.fixed_bytes + holder.pool.blocks_of(terms.max_model_len) * holder.pool.block_bytes for holder in distinct
         ),
         max_num_sequences=int(decisive.sequences_of(tokens)),
         budget_bytes=terms.budget_bytes,
@@ -78,10 +90,11 @@ def _required(holder: Holder, num_sequences: int, tokens: int) -> tuple[int, int
     return asked + sum(part.bytes for part in fixed), asked + sum(part.high for part in fixed)
 
 
-def _stage(index: int, holder: Holder, decisive: Pool) -> Stage:
+def _held(holder: Holder, decisive: Pool) -> tuple[int, int]:
+    """Return a stage's peak, and what it holds between steps."""
     held = replace(holder.pool, num_blocks=decisive.num_blocks).bytes + holder.rank.weight_bytes
     beside = sum(part.bytes for part in holder.parts if part.place is Place.ALLOCATED and part.name != "weights")
-    return Stage(index, held + beside, held)
+    return held + beside, held
 
 
 def _token_bytes(rank: Rank, workload: ServeWorkload) -> int:

@@ -72,7 +72,7 @@ class _Question:
 def ranks_of(
     model: Architecture, layout: Layout, *, scheme: Scheme | None, dtype: DType, multiple: int = VOCABULARY_MULTIPLE
 ) -> tuple[Rank, ...]:
-    """Return one rank of each pipeline stage; ``multiple`` is what the vocabulary is padded to."""
+    """Return one rank of each pipeline stage, stages that are alike as one object; ``multiple`` pads the vocabulary."""
     degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel)
     return _ranks(_Question(model.spec, scheme, dtype, degrees, multiple, model))
 
@@ -89,7 +89,7 @@ def drafted(ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout,
     return (replace(rank, weight_bytes=weights, table_bytes=tables, caches=(*rank.caches, *beside.caches)),)
 
 
-@lru_cache(128)
+@lru_cache(1024)
 def _ranks(asked: _Question) -> tuple[Rank, ...]:
     tensor, pipeline, expert = asked.degrees
     local = _padded(_split(asked.model, tensor, asked.multiple), tensor, asked.multiple)
@@ -97,22 +97,23 @@ def _ranks(asked: _Question) -> tuple[Rank, ...]:
     tables = _table_bytes(local, asked.dtype)
     layers = stage_layers(local.num_hidden_layers, pipeline)
     widths = widest_layer(local, flash=False), widest_layer(local, flash=True)
-    ranks, start = [], 0
+    ranks: list[Rank] = []
+    alike: dict[object, Rank] = {}
+    start = 0
     for stage, count in enumerate(layers):
         kinds = _kinds(local, start, start + count)
         first, last = stage == 0, stage == pipeline - 1
-        ranks.append(
-            Rank(
-                model=local,
-                weight_bytes=sized.stage(kinds, is_first=first, is_last=last) + tables,
-                table_bytes=tables,
-                caches=_caches(local, kinds),
-                num_layers=count,
-                is_first=first,
-                is_last=last,
-                widths=widths,
-            )
+        rank = Rank(
+            model=local,
+            weight_bytes=sized.stage(kinds, is_first=first, is_last=last) + tables,
+            table_bytes=tables,
+            caches=_caches(local, kinds),
+            num_layers=count,
+            is_first=first,
+            is_last=last,
+            widths=widths,
         )
+        ranks.append(alike.setdefault((rank.weight_bytes, rank.caches, count, first, last), rank))
         start += count
     return tuple(ranks)
 

@@ -7,7 +7,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.engines.blocks import Paging, pool_of
 from service.estimator.engines.chips import Chip, chip_of
-from service.estimator.engines.filling import Holder, Terms, filled
+from service.estimator.engines.filling import Holder, Terms, filled, held_by
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
 from service.estimator.engines.ranks import Rank, drafted, ranks_of
@@ -39,7 +39,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     scheme = scheme_of(workload.quantization, model)
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
-    holders = [_holder(rank, workload, layout, device) for rank in ranks]
+    holders = held_by(ranks, lambda rank: _holder(rank, workload, layout, device))
     fraction = FRACTION_OF_FREE if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
     fixed = max(holder.fixed_bytes for holder in holders)
     budget = fixed + int((device.usable_bytes - fixed) * fraction)

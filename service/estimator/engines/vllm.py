@@ -9,7 +9,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.engines.blocks import Paging, pool_of
 from service.estimator.engines.chips import chip_of
-from service.estimator.engines.filling import Holder, Terms, filled
+from service.estimator.engines.filling import Holder, Terms, filled, held_by
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.outside_vllm import context, graphs, non_torch
 from service.estimator.engines.pooled import exact, filled_estimate
@@ -53,7 +53,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     scheme = scheme_of(workload.quantization, model)
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = drafted(target, _draft(model, workload), layout, workload.weight_dtype)
-    holders = [_holder(rank, workload, layout, settings, device) for rank in ranks]
+    holders = held_by(ranks, lambda rank: _holder(rank, workload, layout, settings, device))
     terms = Terms(
         source="vLLM, v1/core/kv_cache_utils.py",
         budget_bytes=settings.budget_bytes,

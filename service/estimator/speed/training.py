@@ -1,11 +1,13 @@
 """How long one optimizer step takes: products, attention and memory traffic at measured rates, and what communication adds."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
+from service.estimator.precision import Precision
 from service.estimator.result import Throughput
 from service.estimator.speed.exposure import Passes, update, waiting
 from service.estimator.speed.machine import Machine
@@ -104,10 +106,14 @@ def training_throughput(
 
 
 def _state_bytes(workload: TrainWorkload, layout: Layout, trained: TrainedParameters) -> int:
-    precision = workload.precision
-    each = precision.bytes_per_param - precision.param_dtype.bytes_per_element - precision.grad_dtype.bytes_per_element
+    each = _state_bytes_of_one(workload.precision)
     split = layout.tensor_parallel * layout.pipeline_parallel * (layout.shards if layout.zero_stage else 1)
     return trained.trained * each // split
+
+
+@lru_cache(maxsize=256)
+def _state_bytes_of_one(precision: Precision) -> int:
+    return precision.bytes_per_param - precision.param_dtype.bytes_per_element - precision.grad_dtype.bytes_per_element
 
 
 def _passes(

@@ -54,6 +54,8 @@ class Reach:
         self._batched = tuple(rule for rule in several if not rule.names <= PLACED)
         self.sizes_matter = any(rule.names & _SIZES for rule in self._batched)
         """Whether a rule speaks of micro batches or of accumulation."""
+        self.ranks_matter = any("layout.data_parallel" in rule.names for rule in self._batched)
+        """Whether a rule about batches speaks of data-parallel ranks."""
 
     def degrees(self, name: str, values: Iterable[int]) -> tuple[int, ...]:
         """Return the values of one degree that no rule about it alone forbids."""

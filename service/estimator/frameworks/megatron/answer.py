@@ -1,7 +1,7 @@
 """The answer of framework ``megatron``: the worst of its pipeline stages, explained."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from service.estimator.answer import Draft, assemble
@@ -9,12 +9,11 @@ from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.explain import ordered
-from service.estimator.frameworks.megatron.chunks import ChunkRecord, record_chunk
+from service.estimator.frameworks.megatron.chunks import record_chunk
 from service.estimator.frameworks.megatron.shape import Shape, Switches
-from service.estimator.frameworks.megatron.stages import StageLayers
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.frameworks.megatron.support import check_megatron
-from service.estimator.frameworks.megatron.timeline import Record, Recorder, StageTimeline, stage_timelines
+from service.estimator.frameworks.megatron.timeline import Recorded, Recorder, StageTimeline, stage_timelines
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Stage
@@ -65,24 +64,20 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
 
 
-def _recording(shape: Shape, how: Switches) -> Record:
-    return partial(record_chunk, shape, how)
+def _recording(shape: Shape, how: Switches) -> Recorded:
+    return Recorded(partial(record_chunk, shape, how), {})
 
 
 def _remembering(memory: dict[object, Any]) -> Recorder:
     """Return a recorder that looks in ``memory`` first."""
 
-    def recorder(shape: Shape, how: Switches) -> Record:
-        if len(memory) >= MAX_SHAPES:
-            memory.clear()
-        known: dict[StageLayers, ChunkRecord] = memory.setdefault((shape, how), {})
-
-        def record(layers: StageLayers) -> ChunkRecord:
-            if layers not in known:
-                known[layers] = record_chunk(shape, how, layers)
-            return known[layers]
-
-        return record
+    def recorder(shape: Shape, how: Switches) -> Recorded:
+        found: Recorded | None = memory.get((shape, how))
+        if found is None:
+            if len(memory) >= MAX_SHAPES:
+                memory.clear()
+            found = memory[shape, how] = Recorded(cache(partial(record_chunk, shape, how)), {})
+        return found
 
     return recorder
 

@@ -16,10 +16,22 @@ from service.estimator.layout import Layout
 from service.estimator.moments import Moment, Parts, corrected
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
+from service.estimator.tape.sizes import Size
 from service.estimator.workload import Attention, TrainWorkload
 
+MAX_PRICED = 4096
 Record = Callable[[StageLayers], ChunkRecord]
-Recorder = Callable[[Shape, Switches], Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is recorded of a shape, and what its chunks hold at batches and sequences that were asked about."""
+
+    record: Record
+    priced: "dict[tuple[StageLayers, Size], _Chunk]"
+
+
+Recorder = Callable[[Shape, Switches], Recorded]
 
 _INSTANTS = {
     "forward": (Section.FORWARD,),
@@ -70,11 +82,12 @@ def stage_timelines(
 class _Walk:
     """The step on each stage."""
 
-    def __init__(self, workload: TrainWorkload, layout: Layout, shape: Shape, record: Record, generation: Generation) -> None:
-        self.workload, self.layout, self.shape, self.record, self.generation = workload, layout, shape, record, generation
+    def __init__(
+        self, workload: TrainWorkload, layout: Layout, shape: Shape, recorded: Recorded, generation: Generation
+    ) -> None:
+        self.workload, self.layout, self.shape, self.recorded, self.generation = workload, layout, shape, recorded, generation
         self.values = sizes.monomials(workload.micro_batch_size, workload.sequence_length // layout.context_parallel)
         self.held: dict[StageLayers, tuple[StageParameters, StageStates, Parts]] = {}
-        self.chunks: dict[StageLayers, _Chunk] = {}
 
     def stage(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
         """Return a stage's moments."""
@@ -117,11 +130,14 @@ class _Walk:
         return sizes.evaluate(sizes.per_token(2 * chunks * 2 * self.shape.hidden // self.shape.spread), self.values)
 
     def _chunk(self, layers: StageLayers) -> "_Chunk":
-        found = self.chunks.get(layers)
+        priced, key = self.recorded.priced, (layers, self.values)
+        found = priced.get(key)
         if found is None:
-            record = self.record(layers)
+            if len(priced) >= MAX_PRICED:
+                priced.clear()
+            record = self.recorded.record(layers)
             tops = {name: self._top(record, members) for name, members in _INSTANTS.items()}
-            found = self.chunks[layers] = _Chunk(kept=sizes.evaluate(record.kept, self.values), tops=tops)
+            found = priced[key] = _Chunk(kept=sizes.evaluate(record.kept, self.values), tops=tops)
         return found
 
     def _top(self, record: ChunkRecord, sections: tuple[Section, ...]) -> tuple[int, Parts] | None:
