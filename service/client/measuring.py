@@ -62,8 +62,8 @@ class Job:
         return self._transport.send(read_measurement.call(self.id), Repeat.ALWAYS).value
 
     def cancel(self) -> MeasurementAnswer:
-        """Cancel it: a queued one at once, a running one within seconds; raises ConflictError for one that is over."""
-        return self._transport.send(cancel_measurement.call(self.id), Repeat.IF_NOT_DONE).value
+        """Cancel it: a queued one at once, a running one within seconds; raises ConflictError where there is a result."""
+        return self._transport.send(cancel_measurement.call(self.id), Repeat.ALWAYS).value
 
     def events(self, *, after: str = "", timeout_s: float | None = None) -> Iterator[Event]:
         """Yield what happens until it is over, from its first event or after one; a broken stream goes on where it broke.

@@ -1,0 +1,40 @@
+"""A server of this machine's own, a worker that plays a probe, and a client of both."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.client.headroom import Headroom
+from tests.e2e.access.conftest import serving
+from tests.system import environment_for
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def url(database_url: str, redis_url: str) -> Iterator[str]:
+    """Return the address of a server whose own machine needs no key."""
+    with serving({"DATABASE_URL": database_url, "REDIS_URL": redis_url}) as url:
+        yield url
+
+
+@pytest.fixture
+def headroom(url: str) -> Iterator[Headroom]:
+    """Return a client of that server."""
+    with Headroom(url) as headroom:
+        yield headroom
+
+
+@pytest.fixture
+def worker(database_url: str, redis_url: str) -> Iterator[None]:
+    """Run a real worker whose probe answers at once."""
+    probe = f"{sys.executable} -m tests.fake_probe"
+    command = [sys.executable, "-m", "worker", "--device", "cpu", "--probe-command", probe]
+    environment = {**environment_for(database_url), "REDIS_URL": redis_url}
+    with subprocess.Popen(command, env=environment, cwd=REPOSITORY) as process:
+        yield
+        process.terminate()
+        process.wait(timeout=30)
