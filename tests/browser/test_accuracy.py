@@ -54,6 +54,7 @@ def test_nothing_of_a_kind_says_so(visit: Visit) -> None:
     expect(page.locator("#classes .empty")).to_contain_text("Nothing that was measured is like this")
 
     page.get_by_label("GPU").fill("A1000000")
+    page.keyboard.press("Enter")
     expect(page.locator("#filter .field-error")).to_be_visible()
 
 

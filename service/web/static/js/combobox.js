@@ -61,7 +61,8 @@ export function combobox(input, { options, onChoose }) {
   const keys = {
     ArrowDown: () => (isOpen() ? mark((active + 1) % list.children.length) : open("")),
     ArrowUp: () => isOpen() && mark((active <= 0 ? list.children.length : active) - 1),
-    Enter: () => isOpen() && active >= 0 && take(list.children[active].firstElementChild.textContent),
+    // Where nothing is marked, the text stands as it is typed, and Enter is the form's.
+    Enter: () => isOpen() && (active >= 0 ? take(list.children[active].firstElementChild.textContent) : (close(), false)),
     Escape: () => isOpen() && (close(), true),
   };
 
@@ -70,10 +71,7 @@ export function combobox(input, { options, onChoose }) {
   input.addEventListener("focus", () => input.select());
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
-    const wasOpen = isOpen();
-    if (keys[event.key] === undefined) return;
-    const done = keys[event.key]();
-    if (wasOpen || done !== false) event.preventDefault();
+    if (keys[event.key] !== undefined && keys[event.key]() !== false) event.preventDefault();
   });
 }
 

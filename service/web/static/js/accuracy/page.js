@@ -1,12 +1,13 @@
 // The page of accuracy: how far answers were from what was measured here, and what was learnt from it.
-import { ask, askAll, latest } from "../api.js";
+import { ask, latest } from "../api.js";
 import { makeChart } from "../charts.js";
-import { byId, debounced, fill, h } from "../dom.js";
+import { byId, fill, h } from "../dom.js";
 import { exportBar, markdownTable } from "../export.js";
 import { count, percent } from "../format.js";
 import { showProblem } from "../notice.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
 import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { suggest } from "../suggestions.js";
 import { figure } from "../tables.js";
 import { makeCalibrations, poolTable } from "./calibrations.js";
 import { className, classRows, classTable, errorOption, errorTable, shippedTable } from "./classes.js";
@@ -101,7 +102,7 @@ const fromAddress = (state) => {
 };
 fromAddress(readQuery());
 fill(byId("tools"), tools());
-form.addEventListener("input", debounced(changed, 250));
+form.addEventListener("change", changed);
 form.addEventListener("submit", (event) => (event.preventDefault(), changed()));
 byId("which").addEventListener("change", () => {
   writeQuery({ ...formState(form), ...formState(byId("which")) });
@@ -114,4 +115,4 @@ onNavigate((state) => {
 show();
 calibrations.more();
 showPools();
-askAll("/v1/gpus").then((gpus) => fill(byId("gpus"), gpus.map((gpu) => h("option", { value: gpu.name }))), () => {});
+suggest();

@@ -4,7 +4,9 @@ import { byId, fill, h } from "../dom.js";
 import { exportBar } from "../export.js";
 import { whenElement } from "../format.js";
 import { showProblem } from "../notice.js";
+import { repeat } from "../polling.js";
 import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { suggest } from "../suggestions.js";
 import { showTask, visibleState } from "../workloads.js";
 import { makeEditor } from "./editor.js";
 import { showList } from "./list.js";
@@ -100,9 +102,8 @@ async function showOne() {
   byId("one").hidden = false;
   for (const panel of pools.values()) panel.mark(new Map());
   fromAddress(readQuery());
-  setInterval(() => document.visibilityState === "visible" && guarded(refresh), REFRESH_MS);
-  const models = await askAll("/v1/models");
-  fill(byId("models"), models.map((model) => h("option", { value: model.name })));
+  suggest();
+  repeat(refresh, REFRESH_MS, (error) => showProblem(trouble, error));
 }
 
 function exports(page, pools, planner) {

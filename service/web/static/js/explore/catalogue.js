@@ -23,13 +23,15 @@ function isNamed(options, text) {
   return options.some((one) => one.value.toLowerCase() === name || one.names.some((also) => also.toLowerCase() === name));
 }
 
-function modelOption(model) {
+/** A model as a box offers it. */
+export function modelOption(model) {
   const note = model.origin === "catalogue" ? (model.family ?? "") : `stored · ${model.family ?? ""}`;
   const names = model.aliases ?? [];
   return { value: model.name, note, names, also: `${names.join(" ")} ${model.family ?? ""}` };
 }
 
-function gpuOption(gpu) {
+/** A GPU as a box offers it. */
+export function gpuOption(gpu) {
   const names = [gpu.family, ...Object.values(gpu.aliases).flat()];
   return { value: gpu.name, note: gib(gpu.usable_bytes), names, also: `${gpu.vendor} ${names.join(" ")}` };
 }

@@ -1,12 +1,14 @@
 // The page of measurements: what runs now, a filtered table, and how predictions held against what was measured.
 import { ask, askAll, latest } from "../api.js";
 import { makeChart } from "../charts.js";
-import { byId, debounced, fill, h } from "../dom.js";
+import { byId, fill, h } from "../dom.js";
 import { exportBar, markdownTable } from "../export.js";
 import { count, signedPercent } from "../format.js";
 import { showProblem } from "../notice.js";
+import { repeat } from "../polling.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
 import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { suggest } from "../suggestions.js";
 import { makeAsking } from "./ask.js";
 import { bestReading, QUANTITIES, rowWords } from "./quantities.js";
 import { watchRunning } from "./running.js";
@@ -16,6 +18,7 @@ import { showWorkers } from "./workers.js";
 
 const PAGE = 25;
 const DRAWN = 2000;
+const WORKERS_MS = 15_000;
 const VIEW = ["quantity", "answer", "plot"];
 const form = byId("filter");
 const page = { rows: [], drawn: [], cursors: [null], next: null, workers: [] };
@@ -111,14 +114,10 @@ function reset() {
   return changed({ push: true });
 }
 
-async function showAllWorkers(afterwards) {
-  try {
-    page.workers = await askAll("/v1/workers");
-    showWorkers(byId("workers"), page.workers);
-    afterwards();
-  } catch (error) {
-    showProblem(byId("workers"), error);
-  }
+async function showAllWorkers() {
+  page.workers = await askAll("/v1/workers");
+  showWorkers(byId("workers"), page.workers);
+  askWords();
 }
 
 function tools() {
@@ -143,7 +142,7 @@ chart.on("click", ({ data }) => data?.one && location.assign(`/measurements/${da
 fillForm(form, readQuery());
 fillForm(byId("view"), readQuery());
 fill(byId("tools"), tools());
-form.addEventListener("input", debounced(() => changed(), 250));
+form.addEventListener("change", () => changed());
 form.addEventListener("submit", (event) => (event.preventDefault(), changed({ push: true })));
 byId("reset").addEventListener("click", reset);
 byId("view").addEventListener("change", () => {
@@ -159,7 +158,5 @@ onNavigate((state) => {
 const askWords = makeAsking(byId("ask"), { workers: () => page.workers });
 show();
 watchRunning(byId("running"), { onOver: show });
-showAllWorkers(askWords);
-setInterval(() => document.visibilityState === "visible" && showAllWorkers(askWords), 15_000);
-askAll("/v1/models").then((models) => fill(byId("models"), models.map((model) => h("option", { value: model.name }))), () => {});
-askAll("/v1/gpus").then((gpus) => fill(byId("gpus"), gpus.map((gpu) => h("option", { value: gpu.name }))), () => {});
+repeat(showAllWorkers, WORKERS_MS, (error) => showProblem(byId("workers"), error));
+suggest();

@@ -4,6 +4,7 @@ import { fill, h, say } from "../dom.js";
 import { percent } from "../format.js";
 import { workloadWords } from "../layouts.js";
 import { showProblem } from "../notice.js";
+import { repeat } from "../polling.js";
 
 const POLL_MS = 4000;
 const SHOWN = 12;
@@ -17,16 +18,12 @@ export function watchRunning(element, { onOver }) {
   const streams = new Map();
 
   async function poll() {
-    try {
-      const [running, queued] = await Promise.all([ask(`${LIST}running`), ask(`${LIST}queued`)]);
-      const jobs = [...running.items, ...queued.items];
-      for (const id of [...rows.keys()]) if (!jobs.some((job) => job.id === id)) await over(id);
-      for (const job of jobs) row(job).show(job);
-      for (const job of running.items.slice(0, FOLLOWED)) stream(job.id);
-      draw(jobs, running.next_cursor !== null || queued.next_cursor !== null);
-    } catch (error) {
-      showProblem(element, error);
-    }
+    const [running, queued] = await Promise.all([ask(`${LIST}running`), ask(`${LIST}queued`)]);
+    const jobs = [...running.items, ...queued.items];
+    for (const id of [...rows.keys()]) if (!jobs.some((job) => job.id === id)) await over(id);
+    for (const job of jobs) row(job).show(job);
+    for (const job of running.items.slice(0, FOLLOWED)) stream(job.id);
+    draw(jobs, running.next_cursor !== null || queued.next_cursor !== null);
   }
 
   function row(job) {
@@ -52,7 +49,7 @@ export function watchRunning(element, { onOver }) {
       return kind === "status" && data.status !== "queued" && data.status !== "running";
     };
     // Polling goes on, so a stream that is refused costs only its smoothness.
-    follow(`/v1/measurements/${id}/events`, { onEvent, signal: stop.signal }).then(poll, () => {}).finally(() => streams.delete(id));
+    follow(`/v1/measurements/${id}/events`, { onEvent, signal: stop.signal }).then(poll).catch(() => {}).finally(() => streams.delete(id));
   }
 
   function draw(jobs, isMore) {
@@ -65,10 +62,7 @@ export function watchRunning(element, { onOver }) {
     );
   }
 
-  const tick = () => document.visibilityState === "visible" && poll();
-  setInterval(tick, POLL_MS);
-  document.addEventListener("visibilitychange", tick);
-  return poll();
+  return repeat(poll, POLL_MS, (error) => showProblem(element, error));
 }
 
 function jobRow(job) {
