@@ -15,7 +15,7 @@ from service.cli.parser import Parser
 
 ROOT = Path(__file__).resolve().parents[3]
 IMAGES = sorted((ROOT / "deploy" / "images").glob("*.Dockerfile"))
-OURS = ("migrate", "api", "reconcile", "worker", "worker-gpu")
+OURS = ("migrate", "api", "reconcile", "worker", "tracer", "worker-gpu")
 WATCHING = ("prometheus", "grafana")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
