@@ -16,6 +16,8 @@ import { stepChart, stepTable } from "./step.js";
 import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
 
 const PAUSE_MS = 30;
+// What would help is dozens of questions, and the map is many: both wait until nothing was typed for a while.
+const HELP_PAUSE_MS = 350;
 const MAP_PAUSE_MS = 250;
 const form = byId("question");
 const planForm = byId("plan-form");
@@ -29,8 +31,10 @@ const chart = stepChart(byId("step-chart"), byId("components"));
 const catalogue = offerCatalogue(() => changed({ push: true }));
 const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (changed({ push: true }), drawMap()) });
 const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
-const fit = latest((signal, question) => ask("/v1/fit", { method: "POST", body: question, signal }));
+const fit = latest((signal, question) => ask("/v1/fit", { method: "POST", body: { ...question, remedies: false }, signal }));
+const help = latest((signal, question) => ask("/v1/fit", { method: "POST", body: question, signal }));
 const reprice = debounced(answer, PAUSE_MS);
+const lookForHelp = debounced(find, HELP_PAUSE_MS);
 const drawMap = debounced(() => shown !== null && catalogue.known.gpus.length > 0 && map.show(shown.question), MAP_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => shown, png: chart.png, markdown }));
@@ -110,7 +114,8 @@ function show(question, found) {
   showVerdict(byId("verdict"), question, found);
   showSummary(byId("summary"), found);
   chart.show(found);
-  showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply });
+  showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply, isLooking: true });
+  if (found.verdict !== "fits") lookForHelp(question);
   showRules(byId("rules"), found);
   showAssumptions(byId("assumptions"), found);
   showDefaults(form, found);
@@ -118,6 +123,19 @@ function show(question, found) {
   document.title = `${headline(found)} · ${modelName(question)} · Headroom`;
   say(headline(found));
   drawMap();
+}
+
+/** Ask what would help, for the question that is shown by then. */
+async function find(question) {
+  if (shown?.question !== question) return;
+  try {
+    const found = await help(question);
+    if (found === undefined || shown.question !== question) return;
+    shown.answer = found;
+    showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply, isLooking: false });
+  } catch (error) {
+    showProblem(byId("problem"), error);
+  }
 }
 
 function refuse(error) {

@@ -16,10 +16,13 @@ export function changeWords(change) {
   return Object.entries(change).map(([name, one]) => h("span", { class: "mono change" }, `${name}: ${value(one)}`));
 }
 
-/** List remedies, each with a button that makes it the question. */
-export function showRemedies(panel, element, answer, { onApply }) {
-  panel.hidden = answer.verdict === "fits" || answer.remedies.length === 0;
-  if (panel.hidden) return;
+/** List remedies, each with a button that makes it the question; `isLooking` says that they are still being looked for. */
+export function showRemedies(panel, element, answer, { onApply, isLooking }) {
+  panel.hidden = answer.verdict === "fits";
+  if (panel.hidden || answer.remedies.length === 0) {
+    fill(element, emptyNote(isLooking ? "Looking for what would help…" : "None of the changes that were tried would help."));
+    return;
+  }
   const table = h(
     "table",
     { class: "data" },
