@@ -8,6 +8,8 @@ from typing import TextIO
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
+from service.telemetry.origin import current_ids
+
 _SECRETS = (
     (re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)"), r"\1:…"),
     (re.compile(r"(hr_[0-9a-f]{12})_[A-Za-z0-9_-]{43}"), r"\1_…"),
@@ -21,7 +23,7 @@ def configure(*, level: str, log_format: str, stream: TextIO | None = None) -> N
     """Send our events and the libraries' records to ``stream`` (stderr); call once, from a composition root."""
     stream = stream or sys.stderr
     shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
+        _with_ids,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -50,6 +52,11 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     """Return a logger that is configured when it is first used, so a module may hold one."""
     bound: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return bound
+
+
+def _with_ids(_wrapped: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Add what the work at hand is for; what the event says itself holds."""
+    return {**current_ids(), **event}
 
 
 def _renderers(log_format: str, stream: TextIO) -> list[Processor]:

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from structlog.contextvars import bind_contextvars
-
 REQUEST_ID_VARIABLE = "HEADROOM_REQUEST_ID"
 JOB_ID_VARIABLE = "HEADROOM_JOB_ID"
 ATTEMPT_VARIABLE = "HEADROOM_ATTEMPT"
@@ -25,22 +23,28 @@ class Origin:
 
 
 NOWHERE = Origin()
-_CURRENT: ContextVar[Origin] = ContextVar("headroom_origin", default=NOWHERE)
+_CURRENT: ContextVar[tuple[Origin, Mapping[str, object]]] = ContextVar("headroom_origin", default=(NOWHERE, {}))
 
 
 def begin(origin: Origin, **ids: object) -> None:
     """Work for ``origin`` from here on, in this task or thread: its ids and ``ids`` are on every line of the log."""
-    _CURRENT.set(origin)
-    if origin.request_id is not None:
-        ids["request_id"] = origin.request_id
-    if origin.traceparent is not None:
-        ids["trace_id"] = origin.traceparent[_TRACE_ID]
-    bind_contextvars(**ids)
+    _CURRENT.set((origin, ids))
 
 
 def current_origin() -> Origin:
     """Return what this task or thread works for."""
-    return _CURRENT.get()
+    return _CURRENT.get()[0]
+
+
+def current_ids() -> dict[str, object]:
+    """Return what every line of the log has; put together when a line is written, since most requests write none."""
+    origin, ids = _CURRENT.get()
+    told = {**ids}
+    if origin.request_id is not None:
+        told["request_id"] = origin.request_id
+    if origin.traceparent is not None:
+        told["trace_id"] = origin.traceparent[_TRACE_ID]
+    return told
 
 
 def read_traceparent(text: str) -> str | None:

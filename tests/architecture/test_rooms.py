@@ -82,7 +82,7 @@ _ROOMS = (
     Room(
         name="telemetry, off",
         modules=("service.telemetry",),
-        without=_DEEP | _OUTSIDE - {"structlog"} | {"service.api", "service.db", "service.jobs", "service.usecases", "worker"},
+        without=_DEEP | _OUTSIDE | {"service.api", "service.db", "service.jobs", "service.usecases", "worker"},
         excluding=("service.telemetry.otel",),
     ),
     Room(

@@ -1,5 +1,6 @@
 """Logs are events with keys; what libraries say looks the same, and passwords stay out."""
 
+import contextvars
 import io
 import json
 import logging
@@ -10,6 +11,7 @@ import pytest
 import structlog
 
 from service.logs import configure, logger
+from service.telemetry.origin import Origin, begin
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +35,27 @@ def test_an_event_is_one_json_line() -> None:
     event = json.loads(line)
     assert event.pop("timestamp").endswith("Z")
     assert event == {"event": "measurement.recorded", "job_id": "j1", "peak_bytes": 17, "level": "info", "logger": "test.it"}
+
+
+def test_every_line_says_what_it_is_for() -> None:
+    """Ids of the work at hand are on lines of ours and of libraries; what an event says itself holds."""
+    stream = io.StringIO()
+    configure(level="info", log_format="json", stream=stream)
+
+    def work() -> None:
+        begin(Origin(request_id="r1"), job_id="j1")
+        logger("ours").info("one")
+        logging.getLogger("lib").warning("two")
+        logger("ours").info("three", job_id="j2")
+
+    contextvars.Context().run(work)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    assert [(line["event"], line["request_id"], line["job_id"]) for line in lines] == [
+        ("one", "r1", "j1"),
+        ("two", "r1", "j1"),
+        ("three", "r1", "j2"),
+    ]
 
 
 def test_a_library_looks_like_us() -> None:

@@ -4,9 +4,17 @@ import contextvars
 from collections.abc import Callable
 
 import pytest
-from structlog.contextvars import get_contextvars
 
-from service.telemetry.origin import NOWHERE, Origin, begin, begin_from, current_origin, read_traceparent, to_environ
+from service.telemetry.origin import (
+    NOWHERE,
+    Origin,
+    begin,
+    begin_from,
+    current_ids,
+    current_origin,
+    read_traceparent,
+    to_environ,
+)
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GOOD = f"00-{TRACE}-{SPAN}-01"
@@ -42,7 +50,7 @@ def test_a_process_that_is_started_works_for_the_same() -> None:
     environ = to_environ(Origin(request_id="r1", traceparent=GOOD), job_id="j1", attempt=2)
 
     def read() -> tuple[Origin, Origin, dict[str, object]]:
-        return begin_from(environ), current_origin(), get_contextvars()
+        return begin_from(environ), current_origin(), current_ids()
 
     ids = {"job_id": "j1", "attempt": 2, "request_id": "r1", "trace_id": TRACE}
     origin = Origin(request_id="r1", traceparent=GOOD)
@@ -54,7 +62,7 @@ def test_without_ids_there_are_none() -> None:
 
     def elsewhere() -> tuple[Origin, dict[str, object]]:
         begin(Origin(request_id="r1"))
-        return contextvars.Context().run(lambda: (begin_from({"TRACEPARENT": "nonsense"}), get_contextvars()))
+        return contextvars.Context().run(lambda: (begin_from({"TRACEPARENT": "nonsense"}), current_ids()))
 
     assert alone(elsewhere) == (NOWHERE, {})
     assert alone(current_origin) == NOWHERE
