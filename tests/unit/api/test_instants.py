@@ -45,6 +45,15 @@ def test_parts_add_up_to_their_instant(client: TestClient[Any], asked: str) -> N
     assert all(components[name] >= bytes_ for name, bytes_ in peak["parts"].items())
 
 
+def test_a_decode_step_of_a_pool_has_its_hidden_states(client: TestClient[Any]) -> None:
+    """Beside weights and pool a step of vLLM holds the hidden states of its sequences: 4 x 4096 in 2 bytes."""
+    question = {"model": "llama-2-7b", "gpu": "H100-SXM5-80GB", "workload": QUESTIONS["vllm"]}
+    decode = client.post("/v1/fit", json=question).json()["per_gpu"]["instants"][-1]["parts"]
+
+    assert set(decode) == {"weights", "kv_cache", "activations"}
+    assert decode["activations"] == 4 * 4096 * 2
+
+
 def test_encoders_say_their_parts_too(client: TestClient[Any]) -> None:
     """A model without a cache has weights and what its forward needs."""
     question = {"model": "bert-base", "gpu": "T4", "workload": {"task": "serve", "num_sequences": 8, "prompt_tokens": 256}}
