@@ -3,9 +3,10 @@
 import argparse
 import os
 
+from alembic.util import CommandError
 from sqlalchemy.exc import OperationalError
 
-from service.db.migrate import upgrade
+from service.db.migrate import head_revision, upgrade
 from service.errors import StartupError
 from service.logs import configure, logger
 from service.settings import Settings
@@ -24,6 +25,13 @@ def run(_options: argparse.Namespace) -> int:
     except OperationalError as error:
         first_line = str(error.orig).partition("\n")[0]
         message = f"the database at DATABASE_URL could not be migrated: {first_line}"
+        raise StartupError(message) from error
+    except CommandError as error:
+        # Alembic's own words speak of its files.
+        message = (
+            f"the database at DATABASE_URL is at a schema that this version ({head_revision()} at the latest) does not know: "
+            "a later version has migrated it; install that one, or restore a backup"
+        )
         raise StartupError(message) from error
     logger("migrate").info("database.migrated")
     return 0

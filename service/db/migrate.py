@@ -49,3 +49,13 @@ def current_revision(engine: Engine) -> str | None:
 def is_at_head(engine: Engine) -> bool:
     """Tell whether the database has exactly the schema that this program expects."""
     return current_revision(engine) == head_revision()
+
+
+def is_served(engine: Engine) -> bool:
+    """Tell whether this program works with the database: at its schema, or at that of a later version.
+
+    Migrations only add, so that API processes of the version before go on while the next one is rolled out; their names are
+    numbers, and a later one is greater.
+    """
+    current, head = current_revision(engine), head_revision()
+    return current is not None and head is not None and current >= head

@@ -1,4 +1,4 @@
-"""Whether this process has what it needs: a database at this program's schema; Redis only makes things faster."""
+"""Whether this process has what it needs: a database at its schema or a later one; Redis only makes things faster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.db.migrate import is_at_head
+from service.db.migrate import is_served
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def check(engine: Engine, *, ping_redis: Callable[[], bool] | None) -> Readiness
 
 def _database(engine: Engine) -> str:
     try:
-        return "ok" if is_at_head(engine) else "not_migrated"
+        return "ok" if is_served(engine) else "not_migrated"
     except SQLAlchemyError:
         return "unreachable"
 
