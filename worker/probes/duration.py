@@ -1,7 +1,12 @@
 """How long one run is expected to take, so that a plan keeps to its deadline."""
 
 from service.estimator.architecture import Architecture
+from service.estimator.block_module import BlockModule
 from service.estimator.layout import FULLY_SHARDED
+from service.estimator.modules.block import Block
+from service.estimator.modules.delta_net import CHUNK, DeltaNet
+from service.estimator.modules.mamba import MambaBlock, MambaMixer
+from service.estimator.units import ceil_div
 from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
 from worker.probes.plan import NUM_MICRO_BATCHES, Host, Point, Question
 from worker.probes.stack import keep
@@ -17,13 +22,24 @@ BACKWARD_OPERATORS = 51
 SHARDING_OPERATORS = 30
 """What FSDP2 adds in a step, for 8 ranks as for 512: 266 in the same layer."""
 
+SCAN_FORWARD_OPERATORS = 46
+"""Operators of a selective scan for each token, one after another: 128 tokens more added as many to a traced layer of mamba,
+and jamba's runs the same loop (transformers 5.23 without its kernels)."""
+SCAN_BACKWARD_OPERATORS = 77
+"""As many of its backward."""
+CHUNK_FORWARD_OPERATORS = 138
+"""Operators of a gated delta rule for each chunk of tokens: two chunks more added as many to a traced layer of qwen3_next."""
+CHUNK_BACKWARD_OPERATORS = 222
+"""As many of its backward."""
+
 
 def point_seconds(point: Point, question: Question, host: Host) -> float:
     """Return the seconds of one probe: 6 FLOP per parameter and token to train on it, 2 to serve it (arXiv:2001.08361)."""
     model, workload = keep(question.architecture, point.layers), question.workload
     counts = model.parameter_counts()
     multiplied = counts.active - (0 if model.tied else counts.embedding)
-    traced_s = _num_operators(model, question) * _inverse(host.operators_per_second)
+    operators = _num_operators(model, question) + _num_looped(model, workload, point)
+    traced_s = operators * _inverse(host.operators_per_second)
     if isinstance(workload, ServeWorkload):
         return traced_s + 2 * multiplied * point.num_tokens * _inverse(host.flops_per_second)
     passes = 8 if workload.activation_checkpointing is Checkpointing.FULL else 6
@@ -42,6 +58,35 @@ def _num_operators(model: Architecture, question: Question) -> int:
     sharding = SHARDING_OPERATORS if question.layout.sharding in FULLY_SHARDED else 0
     each = FORWARD_OPERATORS + again + BACKWARD_OPERATORS + sharding
     return _num_micro_batches(workload) * each * num_tensors
+
+
+def _num_looped(model: Architecture, workload: Workload, point: Point) -> int:
+    """Return the operators of loops over tokens, which no parameter tensor counts; those of a batch run side by side."""
+    forward = backward = 0
+    for block, count in model.blocks:
+        ahead, back = _loops(block, point.sequence_length)
+        forward, backward = forward + count * ahead, backward + count * back
+        if isinstance(workload, ServeWorkload):
+            forward += count * _loops(block, point.output_tokens)[0]
+    if isinstance(workload, ServeWorkload):
+        return forward
+    again = forward if workload.activation_checkpointing is Checkpointing.FULL else 0
+    return _num_micro_batches(workload) * (forward + again + backward)
+
+
+def _loops(block: BlockModule, num_tokens: int) -> tuple[int, int]:
+    """Return the operators of a layer's loop over tokens, and of its backward."""
+    mixer: object = None
+    if isinstance(block, MambaBlock):
+        mixer = block.mixer
+    elif isinstance(block, Block):
+        mixer = block.attention
+    if isinstance(mixer, MambaMixer):
+        return num_tokens * SCAN_FORWARD_OPERATORS, num_tokens * SCAN_BACKWARD_OPERATORS
+    if isinstance(mixer, DeltaNet):
+        chunks = ceil_div(num_tokens, CHUNK)
+        return chunks * CHUNK_FORWARD_OPERATORS, chunks * CHUNK_BACKWARD_OPERATORS
+    return 0, 0
 
 
 def _num_tensors(model: Architecture, workload: Workload) -> int:

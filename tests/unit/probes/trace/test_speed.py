@@ -25,13 +25,13 @@ TRAIN = TrainWorkload(sequence_length=32, precision=POLICIES["bf16"])
 SHARDED = Layout(data_parallel=512, zero_stage=3, sharding=Sharding.FSDP2)
 
 
-def question(workload: TrainWorkload, layout: Layout) -> Question:
-    """Return a question about the small llama."""
-    architecture = architecture_from_config(CONFIG)
+def question(workload: TrainWorkload, layout: Layout, config: Mapping[str, object] = CONFIG) -> Question:
+    """Return a question about a small model."""
+    architecture = architecture_from_config(config)
     return Question(architecture=architecture, workload=workload, layout=layout, full_depth=False, deadline_s=600.0)
 
 
-def counted(asked: Question, monkeypatch: pytest.MonkeyPatch, num_layers: int) -> int:
+def counted(asked: Question, monkeypatch: pytest.MonkeyPatch, num_layers: int, config: Mapping[str, object] = CONFIG) -> int:
     """Return the operators that come by the recorder while so many layers are traced."""
     seen = 0
     dispatch = StorageRecorder.__torch_dispatch__
@@ -50,7 +50,7 @@ def counted(asked: Question, monkeypatch: pytest.MonkeyPatch, num_layers: int) -
     point = replace(asked_point(asked), layers=tuple(range(num_layers)))
     with monkeypatch.context() as patched:
         patched.setattr(StorageRecorder, "__torch_dispatch__", counting)
-        TraceBackend().run(subject_of(asked, CONFIG, 0), point, tell=lambda _step: None)
+        TraceBackend().run(subject_of(asked, config, 0), point, tell=lambda _step: None)
     return seen
 
 
@@ -72,6 +72,21 @@ def test_the_operators_of_a_layer_are_those_that_a_plan_counts(
     seen = counted(asked, monkeypatch, 5) - counted(asked, monkeypatch, 2)
 
     assert point_seconds(many, asked, slow) - point_seconds(few, asked, slow) == pytest.approx(seen, rel=0.2)
+
+
+@pytest.mark.parametrize(("family", "lengths"), [("mamba", (8, 24)), ("jamba", (8, 24)), ("qwen3_next", (64, 128))])
+def test_what_runs_token_by_token_takes_longer_for_more_of_them(
+    family: str, lengths: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At one operator a second the promise for more tokens is what the loops over them run, to a fifth."""
+    config = tiny_config(family)
+    short, long = (question(replace(TRAIN, sequence_length=tokens), Layout(), config) for tokens in lengths)
+    depth, slow = len(asked_point(short).layers), Host(operators_per_second=1.0)
+
+    seen = counted(long, monkeypatch, depth, config) - counted(short, monkeypatch, depth, config)
+
+    promised = point_seconds(asked_point(long), long, slow) - point_seconds(asked_point(short), short, slow)
+    assert promised == pytest.approx(seen, rel=0.2)
 
 
 def test_speed_is_measured_once_and_leaves_nothing() -> None:
