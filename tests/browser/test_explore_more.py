@@ -162,3 +162,14 @@ def test_the_same_can_be_asked_by_a_script(visit: Visit, base_url: str) -> None:
     answer = httpx.post(f"{base_url}/v1/fit", json=json.loads(page.locator("#script pre").inner_text()), timeout=30).json()
     expect(page.locator("#components caption").first).to_contain_text(f"{answer['per_gpu']['device_bytes'] / 2**30:.1f} GiB")
     assert page.locator(".stages tbody tr").count() == len(answer["per_gpu"]["stages"]) == 2
+
+
+def test_a_link_that_is_refused_says_so_and_shows_nothing_else(visit: Visit) -> None:
+    """Without an answer there are no empty charts: the problem, its field, and after a mend the answer."""
+    page = visit(f"{TRAIN}&layout.zero_stage=7", tolerated=(422,)).page
+
+    expect(page.locator("#problem")).to_contain_text("zero_stage")
+    expect(page.locator("#step-chart")).to_be_hidden()
+    page.get_by_label("ZeRO stage").fill("")
+    settled(page)
+    expect(page.locator("#problem")).to_be_hidden()

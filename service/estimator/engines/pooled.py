@@ -114,7 +114,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
 
 
 def _instants(filled: Filled, weights: int) -> tuple[Instant, ...]:
-    """Return the weights alone, the profiled peak, and what decoding holds: weights, the pool, and the hidden states of a step."""
+    """Return the weights alone, the profiled peak, and what decoding holds: weights, pool, and the hidden states of a step."""
     pool = filled.pool_bytes
     decoding = {"weights": weights, "kv_cache": pool, "activations": filled.decode_bytes - weights - pool}
     prefill = allocated_parts(filled.parts)

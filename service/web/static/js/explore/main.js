@@ -109,6 +109,7 @@ async function answer() {
 function show(question, found) {
   shown = { question, answer: found };
   clearFieldErrors([form, planForm]);
+  byId("answers").classList.remove("is-empty");
   showProblem(byId("problem"), null);
   for (const element of document.querySelectorAll(".is-stale")) element.classList.remove("is-stale");
   showVerdict(byId("verdict"), question, found);
@@ -142,6 +143,8 @@ function refuse(error) {
   const problem = error instanceof Unreadable ? new Problem({ status: 0, title: "The question cannot be read", detail: error.message, errors: [{ field: error.field, message: error.message }] }) : error;
   showProblem(byId("problem"), problem);
   showFieldErrors([form, planForm], problem);
+  // Before the first answer there is nothing to show beside what is wrong.
+  byId("answers").classList.toggle("is-empty", shown === null);
   byId("verdict").classList.add("is-stale");
   byId("step-chart").classList.add("is-stale");
 }

@@ -25,7 +25,7 @@ export function showRemedies(panel, element, answer, { onApply, isLooking }) {
   }
   const table = h(
     "table",
-    { class: "data" },
+    { class: "data is-middle" },
     h("thead", {}, h("tr", {}, ["", "Change", "Then it", "Saves", "GPUs", "Time per token"].map((name, place) => h("th", { scope: "col", class: place > 2 ? "is-number" : null }, name || h("span", { class: "unseen" }, "Apply"))))),
     h(
       "tbody",

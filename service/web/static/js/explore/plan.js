@@ -111,7 +111,7 @@ function candidatesElement(candidates, onUse) {
       h("td", { class: "is-number" }, short(one.tokens_per_second)),
       h("td", { class: "is-number", title: one.price_source }, one.cost_per_hour === null ? MISSING : usd(one.cost_per_hour)),
     );
-  return h("div", { class: "scroll" }, h("table", { class: "data" }, head("", "#GPUs", "Kind", "Layout", "#Per GPU", "#Step", "#Tokens/s", "#Per hour"), h("tbody", {}, candidates.map(row))));
+  return h("div", { class: "scroll" }, h("table", { class: "data is-middle" }, head("", "#GPUs", "Kind", "Layout", "#Per GPU", "#Step", "#Tokens/s", "#Per hour"), h("tbody", {}, candidates.map(row))));
 }
 
 function alternativesElement(alternatives) {

@@ -67,7 +67,7 @@ function option(answer) {
   const most = Math.max(high, answer.usable_bytes, ...rows.map((row) => row.total)) / GIB;
   return {
     grid: { left: 8, right: 28, top: 26, bottom: 4, containLabel: true },
-    xAxis: axis({ type: "value", max: Math.ceil(most * 1.06), axisLabel: { color: css("--muted"), formatter: "{value} GiB", hideOverlap: true } }),
+    xAxis: axis({ type: "value", max: Math.ceil(most * 1.06), axisLabel: { color: css("--muted"), formatter: "{value} GiB", hideOverlap: true, showMaxLabel: false } }),
     yAxis: axis({ type: "category", data: rows.map((row) => rowLabel(row.name)), splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: 12.5 } }),
     tooltip: tooltip({ trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => tooltipOf(rows[points[0].dataIndex]) }),
     series: [...namesOf(rows).map((name) => bars(name, rows)), limit(answer), whisker(answer, rows)],
