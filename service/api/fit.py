@@ -62,24 +62,26 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, FitRequest)
     question = read_fit(asked, await _model(parts, asked.model))
+    is_known = parts.answered.knows(question)
     with span("fit.judge"):
-        report = await _judged(parts, question)
+        report = await _judged(parts, question, is_known=is_known)
     if asked.remedies and report.verdict is not Verdict.FITS:
         with span("fit.help"):
-            report = await anyio.to_thread.run_sync(
-                help_fit, report, question, parts.plans, parts.corrections.find, limiter=parts.helping
-            )
+            report = await _helped(parts, question, report, is_known=is_known)
+    if not is_known:
+        parts.answered.note(question)
     parts.metrics.count_fit(report.verdict.value)
     return json_answer(fit_answer(report, assumptions=question.assumptions))
 
 
-async def _judged(parts: Parts, question: FitQuestion) -> FitReport:
+async def _judged(parts: Parts, question: FitQuestion, *, is_known: bool) -> FitReport:
     judge = partial(judge_fit, question, plans=parts.plans, find_corrections=parts.corrections.find)
-    if parts.answered.knows(question):
-        return judge()
-    report = await anyio.to_thread.run_sync(judge, limiter=parts.recording)
-    parts.answered.note(question)
-    return report
+    return judge() if is_known else await anyio.to_thread.run_sync(judge, limiter=parts.recording)
+
+
+async def _helped(parts: Parts, question: FitQuestion, report: FitReport, *, is_known: bool) -> FitReport:
+    limiter = parts.helping if is_known else parts.recording
+    return await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, parts.corrections.find, limiter=limiter)
 
 
 async def _model(parts: Parts, reference: ModelReference) -> ResolvedModel:

@@ -39,7 +39,7 @@ class Parts:
     recording: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     """Who computes a first answer: one at a time, since threads only take turns, and each more makes the event loop wait."""
     helping: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    """Who looks for what would help, which is ten times as quick and so does not queue behind first answers."""
+    """Who looks for what would help where it was found before: ten times as quick, so never behind first answers."""
     guard: Guard = field(default_factory=open_guard)
     refresh_keys: Callable[[], None] = lambda: None
     charge: Callable[[Principal, int], None] = lambda _principal, _number: None

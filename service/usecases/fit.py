@@ -9,7 +9,7 @@ from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
-from service.estimator.workload import Workload
+from service.estimator.workload import ServeWorkload, Workload
 from service.planner.fit import FitReport, judged, with_remedies
 from service.planner.subject import Subject, make_subject
 
@@ -52,7 +52,10 @@ class Answered:
 
 
 def _configuration(question: FitQuestion) -> object:
-    return question.architecture.spec, question.architecture.quantization, question.workload, question.layout
+    """Return what a first answer is computed for: serving is recorded once for all sizes, and training replayed for each."""
+    workload = question.workload
+    shape = (workload.engine, workload.weight_dtype) if isinstance(workload, ServeWorkload) else workload
+    return question.architecture.spec, question.architecture.quantization, shape, question.layout
 
 
 def answer_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.layout import Layout
-from service.estimator.workload import TrainWorkload
+from service.estimator.workload import Engine, ServeWorkload, TrainWorkload
 from service.usecases.fit import Answered, FitQuestion
 
 QUESTION = FitQuestion(
@@ -31,6 +31,16 @@ def test_a_configuration_is_known_on_every_gpu_once_it_was_answered() -> None:
     assert answered.knows(replace(QUESTION, device=resolve_gpu("T4").device()))
     assert not answered.knows(longer(QUESTION, 256))
     assert not answered.knows(replace(QUESTION, layout=Layout(data_parallel=2)))
+
+
+def test_serving_is_known_at_every_size() -> None:
+    """What serves a model is recorded once; another engine is another configuration."""
+    answered = Answered()
+    served = ServeWorkload(num_sequences=1, prompt_tokens=128, engine=Engine.VLLM)
+    answered.note(replace(QUESTION, workload=served))
+
+    assert answered.knows(replace(QUESTION, workload=replace(served, num_sequences=64, prompt_tokens=4096)))
+    assert not answered.knows(replace(QUESTION, workload=replace(served, engine=Engine.TRANSFORMERS)))
 
 
 def test_the_oldest_is_forgotten_first() -> None:
