@@ -1,7 +1,7 @@
 """Puts an answer together: moments, components, and the three quantities with their intervals."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.estimator.allocator.pressure import under_pressure
 from service.estimator.allocator.replay import Replayed
@@ -87,6 +87,7 @@ def assemble(
         least = min(corrections.device_at_least_bytes, device.usable_bytes)
         context = raised_context(context, reserved + context.point + links.point, least)
     raised = context is not beside
+    rested = _rested(corrections, raised=raised)
     return Estimate(
         num_gpus=draft.num_gpus,
         allocated_bytes=allocated,
@@ -111,10 +112,10 @@ def assemble(
         checkpoint=draft.checkpoint,
         serving=draft.serving,
         warnings=(*draft.warnings, *_warnings(draft), *warnings, *_imported(corrections), *_seen(corrections, raised=raised)),
-        basis="analytic" if corrections is None else _basis(corrections, raised=raised),
-        calibration=corrections.calibration if corrections is not None else None,
-        calibration_level=corrections.level if corrections is not None else "none",
-        num_measurements=corrections.num_measurements if corrections is not None else 0,
+        basis=rested.basis if rested is not None else "analytic",
+        calibration=rested.calibration if rested is not None else None,
+        calibration_level=rested.level if rested is not None else "none",
+        num_measurements=rested.num_measurements if rested is not None else 0,
         step_time_ratio=corrections.step_time_ratio if corrections is not None else 1.0,
     )
 
@@ -197,8 +198,11 @@ def _seen(corrections: Corrections | None, *, raised: bool) -> tuple[str, ...]:
     return (f"device_bytes are raised to {corrections.device_at_least_bytes:,} B, which {readings} saw on such a GPU in use",)
 
 
-def _basis(corrections: Corrections, *, raised: bool) -> str:
-    return "calibrated" if raised and corrections.basis == "analytic" else corrections.basis
+def _rested(corrections: Corrections | None, *, raised: bool) -> Corrections | None:
+    """Return what the answer rests on: what was only seen counts where it raised something."""
+    if corrections is None or corrections.basis != "analytic":
+        return corrections
+    return replace(corrections, basis="calibrated", level="key", num_measurements=corrections.num_seen) if raised else None
 
 
 def _base(draft: Draft, inside: Interval) -> Interval:

@@ -230,7 +230,8 @@ def _notes(observation: Observation) -> list[str]:
     sampled = [reading for reading in observation.peaks.values() if reading.sampled]
     if sampled:
         looks = max(reading.num_samples for reading in sampled)
-        notes.append(f"seen in {looks:,} {'look' if looks == 1 else 'looks'}: a peak between two of them may be higher")
+        seen = f"{looks:,} {'look' if looks == 1 else 'looks'}" if looks else "looks that nobody counted"
+        notes.append(f"seen in {seen}: a peak between two of them may be higher")
     return notes
 
 

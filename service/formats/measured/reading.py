@@ -86,7 +86,8 @@ class Place:
 class Reading:
     """One number: what the counter showed lies between ``low`` and ``high``; without ``high`` it is at least ``low``.
 
-    ``sampled``: somebody looked now and then, so the true peak may lie between two of ``num_samples`` looks and be higher.
+    ``sampled``: somebody looked now and then, so the true peak may lie between two of ``num_samples`` looks and be higher; 0
+    where the file does not say how often.
     ``num_gpus`` tells how many GPUs it is the sum of, ``None`` that the file does not say.
     """
 

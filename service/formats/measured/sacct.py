@@ -147,6 +147,7 @@ def _reading(line: int | None, row: Mapping[str, str], job: Mapping[str, str]) -
         line=line,
         # Slurm polls its tasks every JobAcctGatherFrequency seconds.
         sampled=True,
+        num_samples=0,
         num_gpus=_gpus_per_task(tres, row.get("NTasks", "")),
         since=row.get("Start") or None,
         until=row.get("End") or None,

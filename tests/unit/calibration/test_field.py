@@ -100,7 +100,8 @@ def test_only_the_device_is_raised(num_bytes: int) -> None:
     assert found.device_bytes == raised == sum(part.bytes for part in found.components)
     assert (found.allocated_bytes, found.reserved_bytes) == (plain.allocated_bytes, plain.reserved_bytes)
     assert found.device_interval.low <= raised <= found.device_interval.high
-    assert found.basis == ("calibrated" if raised > plain.device_bytes else "analytic")
+    rested = ("calibrated", "field", "key", 1) if raised > plain.device_bytes else ("analytic", None, "none", 0)
+    assert (found.basis, found.calibration, found.calibration_level, found.num_measurements) == rested
     assert bool(found.warnings) == (raised > plain.device_bytes)
 
 
