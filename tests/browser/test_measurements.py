@@ -201,3 +201,21 @@ def test_a_measurement_that_is_not_there_says_so(visit: Visit) -> None:
     page = visit("/measurements/00000000-0000-0000-0000-000000000000", tolerated=(404,)).page
 
     expect(page.get_by_role("alert")).to_contain_text("There is no measurement")
+
+
+def test_who_has_no_key_is_asked_once(visit: Visit) -> None:
+    """A reader who declines sees why nothing is shown, and is not asked again each time the page would look."""
+    problem = {"type": "unauthorized", "title": "No key", "status": 401, "detail": "this server lets in holders of keys"}
+    opened = visit("/clusters", tolerated=(401,))
+    page = opened.page
+    page.clock.install()
+    page.route("**/v1/**", lambda route: route.fulfill(status=401, json=problem))
+    page.goto("/measurements")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#workers").get_by_role("alert")).to_contain_text("lets in holders of keys")
+    expect(page.locator("#trouble").get_by_role("alert")).to_be_visible()
+
+    asked = len(opened.watch.requests)
+    page.clock.run_for(60_000)
+    expect(page.locator("#key-dialog")).to_be_hidden()
+    assert len(opened.watch.requests) == asked

@@ -7,17 +7,20 @@ import { gib, signedPercent, whenElement } from "../format.js";
 import { layoutWords, workloadWords } from "../layouts.js";
 import { statusTag } from "../measurements/table.js";
 import { showProblem } from "../notice.js";
+import { repeat } from "../polling.js";
 import { facts } from "../tables.js";
 import { contentOption, contentTable, instantsOf, instantsOption, instantsTable, timelineOption, timelineTable } from "./charts.js";
 import { peaksOf, quantityWords, showPeaks } from "./peaks.js";
 import { largestTable, showContext, showProbes } from "./probes.js";
-import { showPlan, showProgress } from "./progress.js";
+import { makeProgress, showPlan } from "./progress.js";
 import { followStory } from "./story.js";
 
 const id = decodeURIComponent(location.pathname.split("/")[2] ?? "");
 const path = `/v1/measurements/${encodeURIComponent(id)}`;
+const LOOK_MS = 5000;
 const EMPTY = { plan: null, progress: null, phases: [], samples: [], statuses: [], isBroken: false };
-const page = { measurement: null, story: EMPTY, charts: {} };
+const page = { measurement: null, story: EMPTY, charts: {}, actions: "" };
+const showProgress = makeProgress(byId("progress"));
 const isOpen = (status) => status === "queued" || status === "running";
 
 /** Return the chart of an element, made when it is first shown: a hidden one has no size. */
@@ -32,15 +35,15 @@ function show() {
   document.title = `${name} · Measurement · Headroom`;
   byId("title").textContent = name;
   fill(byId("status"), statusTag({ status: measurement.status, out_of_memory: measurement.peaks?.out_of_memory, problem: measurement.problem?.detail }));
-  fill(byId("actions"), actions(measurement));
   fill(byId("about"), about(measurement));
   showFailure(measurement);
   byId("progress").hidden = !isOpen(measurement.status);
-  if (isOpen(measurement.status)) showProgress(byId("progress"), measurement, story);
+  if (isOpen(measurement.status)) showProgress(measurement, story);
   byId("found").hidden = measurement.peaks === null;
   if (measurement.peaks !== null) showFound(measurement);
   showContext(byId("context"), measurement);
   showStory(story);
+  showActions(measurement);
 }
 
 function showStory(story) {
@@ -83,6 +86,15 @@ function showFailure({ problem, status, phase }) {
   else if (status === "cancelled") fill(byId("failure"), h("p", { class: "notice" }, phase === "withdrawn" ? "It was withdrawn: it teaches nothing any more." : "It was cancelled."));
 }
 
+/** Buttons that are made anew would lose the focus. */
+function showActions(measurement) {
+  const state = `${measurement.status} ${measurement.phase === "withdrawn"}`;
+  if (state === page.actions) return;
+  page.actions = state;
+  fill(byId("actions"), actions(measurement));
+  fill(byId("tools"), tools());
+}
+
 function actions({ status, question, source, phase }) {
   const button = (label, f, attributes = {}) => h("button", { type: "button", onclick: (event) => act(event.target, f), ...attributes }, label);
   const cancel = () => ask(path, { method: "DELETE" }).then((now) => say(`The measurement is ${now.status}`));
@@ -102,8 +114,9 @@ async function act(button, f) {
     await f();
     await refresh();
   } catch (error) {
-    button.disabled = false;
     showProblem(byId("trouble"), error);
+  } finally {
+    button.disabled = false;
   }
 }
 
@@ -131,7 +144,7 @@ function tools() {
     name: `measurement-${id.slice(0, 8)}`,
     csv: () => ({ columns: ["t_s", "kind", "bytes"], rows: page.story.samples.map((one) => [one.t_s, one.kind, one.bytes]) }),
     json: () => page.measurement,
-    png: () => (page.charts.instants ?? page.charts.timeline)?.png(),
+    png: Object.keys(page.charts).length > 0 && (() => (page.charts.instants ?? page.charts.timeline).png()),
     markdown,
   });
 }
@@ -141,19 +154,20 @@ async function start() {
     await refresh();
     byId("body").hidden = false;
     show();
-    fill(byId("tools"), tools());
     if (page.measurement.source === "import") return;
     const onChange = (story) => {
       page.story = story;
       // A queued job says nothing of its own when a worker takes it; its first event does.
       if (page.measurement.status === "queued" && story.statuses.at(-1)?.status === "running") return void refresh();
-      if (isOpen(page.measurement.status)) showProgress(byId("progress"), page.measurement, story);
+      if (isOpen(page.measurement.status)) showProgress(page.measurement, story);
       showStory(story);
     };
     const onOver = (status) => {
       if (isOpen(page.measurement.status)) say(`The measurement has ${status}`);
       refresh();
     };
+    // Where a proxy holds the stream back, looking now and then is enough.
+    repeat(() => isOpen(page.measurement.status) && refresh(), LOOK_MS, (error) => showProblem(byId("trouble"), error));
     await followStory(id, { onChange, onOver, signal: new AbortController().signal });
   } catch (error) {
     showProblem(byId("trouble"), error);

@@ -3,30 +3,43 @@ import { fill, h } from "../dom.js";
 import { count, percent, seconds } from "../format.js";
 import { dataTable, facts } from "../tables.js";
 
-/** Show the progress of a measurement that runs or waits; `story` may still be empty. */
-export function showProgress(element, measurement, story) {
-  const { progress, plan } = story;
-  const share = progress?.progress ?? measurement.progress;
-  const phase = progress?.phase ?? measurement.phase;
+/** Put a panel of progress into `element`, made once so that what is open or focused stays. Returns `show(measurement, story)`. */
+export function makeProgress(element) {
+  const title = h("h2", {});
+  const lost = h("span", { class: "tag is-warn", hidden: true }, "connection lost, trying again");
+  const share = h("span", { class: "number" });
   const bar = h("progress", { max: "1", "aria-label": "Progress of the measurement" });
-  bar.value = share;
-  const isRunning = measurement.status === "running";
-  fill(
-    element,
-    h("div", { class: "panel-head" }, h("h2", {}, isRunning ? "Running" : "Waiting"), story.isBroken && h("span", { class: "tag is-warn" }, "connection lost, trying again"), h("span", { class: "number" }, isRunning ? percent(share, 0) : "")),
-    isRunning && bar,
-    facts([
-      ["Now", phase],
-      ["Last reading", progress?.reading],
-      ["For", measurement.started_at === null ? null : elapsed(measurement.started_at)],
-      ["Expected", plan === null ? null : `about ${seconds(plan.expected_s)} of probing`],
-      ["Worker", measurement.worker],
-    ]),
-    story.phases.length > 0 && h("details", {}, h("summary", {}, `What was done (${story.phases.length})`), h("ol", {}, story.phases.map((one) => h("li", {}, one.phase, one.reading && h("span", { class: "muted" }, ` · ${one.reading}`))))),
-  );
+  const told = h("div", {});
+  const summary = h("summary", {});
+  const phases = h("ol", {});
+  const done = h("details", {}, summary, phases);
+  fill(element, h("div", { class: "panel-head" }, title, lost, share), bar, told, done);
+  return (measurement, story) => {
+    const isRunning = measurement.status === "running";
+    const progress = story.progress?.progress ?? measurement.progress;
+    title.textContent = isRunning ? "Running" : "Waiting";
+    share.textContent = isRunning ? percent(progress, 0) : "";
+    lost.hidden = !story.isBroken;
+    bar.value = progress;
+    bar.hidden = !isRunning;
+    fill(told, progressFacts(measurement, story));
+    done.hidden = story.phases.length === 0;
+    summary.textContent = `What was done (${story.phases.length})`;
+    fill(phases, story.phases.map((one) => h("li", {}, one.phase, one.reading && h("span", { class: "muted" }, ` · ${one.reading}`))));
+  };
 }
 
-/** Show what was planned, and why each run; `num` tells how many are over. */
+function progressFacts(measurement, { progress, plan }) {
+  return facts([
+    ["Now", progress?.phase ?? measurement.phase],
+    ["Last reading", progress?.reading],
+    ["For", measurement.started_at === null ? null : elapsed(measurement.started_at)],
+    ["Expected", plan === null ? null : `about ${seconds(plan.expected_s)} of probing`],
+    ["Worker", measurement.worker],
+  ]);
+}
+
+/** Show what was planned, and why each run. */
 export function showPlan(element, plan) {
   element.hidden = plan === null;
   if (plan === null) return;

@@ -116,7 +116,8 @@ function reset() {
 
 async function showAllWorkers() {
   page.workers = await askAll("/v1/workers");
-  showWorkers(byId("workers"), page.workers);
+  const element = byId("workers");
+  if (!element.contains(document.activeElement)) showWorkers(element, page.workers);
   askWords();
 }
 

@@ -16,6 +16,7 @@ const LIST = `/v1/measurements?limit=${SHOWN}&status=`;
 export function watchRunning(element, { onOver }) {
   const rows = new Map();
   const streams = new Map();
+  let shown = "";
 
   async function poll() {
     const [running, queued] = await Promise.all([ask(`${LIST}running`), ask(`${LIST}queued`)]);
@@ -54,6 +55,10 @@ export function watchRunning(element, { onOver }) {
 
   function draw(jobs, isMore) {
     element.hidden = jobs.length === 0;
+    // A list that is built anew takes the focus away from whoever is in it.
+    const drawn = `${jobs.map((job) => job.id)} ${isMore}`;
+    if (drawn === shown) return;
+    shown = drawn;
     fill(
       element,
       h("h2", {}, "Now"),
@@ -62,7 +67,7 @@ export function watchRunning(element, { onOver }) {
     );
   }
 
-  return repeat(poll, POLL_MS, (error) => showProblem(element, error));
+  return repeat(poll, POLL_MS, (error) => ((shown = ""), showProblem(element, error)));
 }
 
 function jobRow(job) {
