@@ -20,6 +20,7 @@ from rich.table import Table
 from deploy.bench.batches import batches
 from deploy.bench.load import Load, request_bytes, run_load
 from deploy.bench.page import write_page
+from deploy.bench.published import published
 from deploy.bench.rules import rules
 from deploy.bench.searches import searches
 from deploy.bench.servers import floor, service
@@ -132,7 +133,7 @@ def main() -> None:
     """Print all tables; with ``--write`` the page of the benchmarks as well."""
     console = Console()
     tables = []
-    for part in (estimates, searches, rules, cold_start, requests, batches):
+    for part in (estimates, searches, published, rules, cold_start, requests, batches):
         tables.append(part())
         console.print(tables[-1])
     if "--write" in sys.argv[1:]:

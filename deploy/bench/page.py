@@ -17,7 +17,10 @@ shows in every figure, ratios inside one table mean more than absolute values.
 by reason: `states_alone` (their weights, gradients and optimizer states alone exceed the GPU), `monotone` (one that needs no
 more has failed), `longer_sequences` (as many shards with shorter sequences have failed), `convex` (one and two sequences show
 that more are too many), `activations_alone` (what backward reads has no room beside weights and states), `arithmetic_alone`
-(divisions of the model over so few GPUs that they take longer even without a loss).
+(divisions of the model over so few GPUs that they take longer even without a loss), `fewer_ranks` (divisions that more GPUs
+have alike, which make no fewer tokens per second). *All corrected* answers every configuration with a calibration.
+
+*Searches of other planners* are their authors' own figures, of their questions on their machines: an order of magnitude.
 
 *Published readings* compare what a user would otherwise do: each rule is asked of every published run that it speaks of, under
 `tests/data/truth/published`; an error is the distance to the nearer end of what the source printed. No rule knows the batch,
