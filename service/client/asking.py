@@ -1,7 +1,6 @@
 """Questions as the server reads them: objects of the generated models or plain ones, and nothing that was not said."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from service.client.generated.models import (
@@ -46,18 +45,3 @@ def plain(value: object) -> Any:  # noqa: ANN401  # any JSON value
             return generated.to_dict()
         case _:
             return value
-
-
-def flat(words: Plain) -> dict[str, str]:
-    """Return a question as query parameters: the members of a section by their own names, an adapter's with its section."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in _flat(words)}
-
-
-def _flat(words: Plain) -> Iterator[tuple[str, object]]:
-    for name, value in words.items():
-        if name == "lora":
-            yield from ((f"lora_{inner}", part) for inner, part in value.items())
-        elif isinstance(value, Mapping):
-            yield from _flat(value)
-        else:
-            yield name, value

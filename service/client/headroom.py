@@ -14,8 +14,9 @@ from uuid import uuid4
 import httpx
 from attrs import evolve
 
-from service.client.asking import Gpu, Layout, Model, Plain, Workload, flat, plain, question
+from service.client.asking import Gpu, Layout, Model, Plain, Workload, plain, question
 from service.client.errors import ProblemError, problem_from
+from service.client.flat import flat
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
 from service.client.generated.api.ceilings import ceiling
 from service.client.generated.api.fit import fit, fit_batch

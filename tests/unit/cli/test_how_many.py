@@ -10,7 +10,7 @@ from service.__main__ import main
 from service.api.schemas.how_many import HowManyQuery
 from service.cli.flags import add_gpu, add_question, gpu_of, model_of, words_of
 from service.cli.parser import Parser
-from service.cli.remote import query_of
+from service.client.flat import flat
 
 TRAIN = ("how-many", "llama-2-7b", "--gpu", "A100-SXM4-80GB", "--task", "train", "--sequence-length", "4096")
 SERVE = (
@@ -97,7 +97,7 @@ def test_a_server_is_asked_in_words_that_it_has() -> None:
     add_question(parser)
     add_gpu(parser)
     options = parser.parse_args([*TRAIN[1:], "--method", "lora", "--lora-rank", "8", "--zero-stage", "2", "--padding-mask"])
-    query = query_of({"model": model_of(options), "gpu": gpu_of(options), **words_of(options), "confidence": None})
+    query = flat({"model": model_of(options), "gpu": gpu_of(options), **words_of(options), "confidence": None})
 
     assert query["lora_rank"] == "8"
     assert query["padding_mask"] == "true"
