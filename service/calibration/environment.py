@@ -8,6 +8,8 @@ REFERENCE_VERSIONS: Mapping[str, str] = {"torch": "2.13", "transformers": "5.23"
 """The releases whose model code the estimator follows and the worker runs; a question means these where no worker is there."""
 
 _UNKNOWN = "unknown"
+_CUDNN = "cudnn"
+_WITH_CUDNN = ", cuDNN attention"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,9 @@ class Environment:
     peft: str = REFERENCE_VERSIONS["peft"]
     gpu: str | None = None
     driver: str | None = None
+    cudnn_attention: bool = False
+    """Whether attention ran in cuDNN's kernel, whose scratch is its own: on Hopper and Blackwell torch asks it first (cuDNN
+    above 9.15, aten/native/transformers/cuda/sdp_utils.cpp of 2.13) unless ``TORCH_CUDNN_SDPA_DEPRIORITIZED`` is set."""
 
     @property
     def name(self) -> str:
@@ -30,12 +35,12 @@ class Environment:
         releases = f"torch {self.torch}, transformers {self.transformers}, peft {self.peft}"
         if self.gpu is None:
             return releases
-        return f"{self.gpu}, driver {self.driver or _UNKNOWN}, {releases}"
+        return f"{self.gpu}, driver {self.driver or _UNKNOWN}, {releases}{_WITH_CUDNN if self.cudnn_attention else ''}"
 
     @property
     def libraries(self) -> "Environment":
         """The same releases without a GPU."""
-        return replace(self, gpu=None, driver=None)
+        return replace(self, gpu=None, driver=None, cudnn_attention=False)
 
     @property
     def place(self) -> "Place":
@@ -62,6 +67,20 @@ class Place:
         releases = f"torch {self.name.rpartition('torch ')[2]}"
         return self if self.gpu is None else place_named(f"{self.gpu}, driver {_UNKNOWN}, {releases}", gpu=self.gpu)
 
+    @property
+    def plain(self) -> "Place":
+        """The same, whichever kernel attention ran in."""
+        return place_named(self.name.removesuffix(_WITH_CUDNN), gpu=self.gpu)
+
+    @property
+    def with_cudnn(self) -> "Place":
+        """The same where attention ran in cuDNN's kernel; without a GPU it cannot."""
+        return self if self.gpu is None else place_named(f"{self.plain.name}{_WITH_CUDNN}", gpu=self.gpu)
+
+    def alike(self, environment: str) -> "Place":
+        """Return this place with the kernel of an environment that was measured."""
+        return self.with_cudnn if environment.endswith(_WITH_CUDNN) else self.plain
+
     def address(self, curve: str) -> str:
         """Return the key of a curve in this environment."""
         return f"{curve}:{self.digest}"
@@ -86,6 +105,7 @@ def environment_of(found: Mapping[str, object], *, gpu: str | None = None) -> En
         peft=_minor(_text(found, "peft") or REFERENCE_VERSIONS["peft"]),
         gpu=gpu,
         driver=_text(found, "driver"),
+        cudnn_attention=gpu is not None and _text(found, "attention_kernel") == _CUDNN,
     )
 
 

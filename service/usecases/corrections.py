@@ -152,7 +152,9 @@ def _resolve(known: _Knowledge, curve: str, gpu: str, group: Callable[[Quantity,
     # What a GPU itself was measured to allocate has its kernels' workspaces in it, and comes before what libraries count.
     own = known.places.get(gpu)
     # Who did not tell a driver may have had this one.
-    named = () if own is None else (own, own.unknown_driver)
+    told = () if own is None else (own, own.unknown_driver)
+    # Where a question was measured in both kernels, cuDNN's is the one that torch chooses by itself.
+    named = tuple(each for one in told for each in (one.with_cudnn, one))
     places = list(dict.fromkeys((*named, known.places[""])))
     found = (_find(known, curve, [(place, group(quantity, place)) for place in places]) for quantity in known.quantities)
     looks = (
@@ -188,7 +190,7 @@ def _current(running: Sequence[Environment], members: Sequence[Member]) -> dict[
     """
     places = {"": Environment().place}
     for member in members:
-        place = place_named(member.group.environment, gpu=member.gpu)
+        place = place_named(member.group.environment, gpu=member.gpu).plain
         known = places.get(member.gpu or "")
         if place.tells_driver or known is None or not known.tells_driver:
             places[member.gpu or ""] = place

@@ -94,6 +94,7 @@ def _size(stored: StoredMeasurement) -> str:
 
 
 def _drift(stored: StoredCalibration, place: Place, known: dict[tuple[str, str, str], CurveHistory]) -> Drift:
+    place = place.alike(stored.environment)
     nothing = CurveHistory(curve=stored.curve, quantity=stored.quantity, environment="", measured=0, outside=0, bias=None)
     then = known.get((stored.curve, stored.quantity, stored.environment), nothing)
     now = known.get((stored.curve, stored.quantity, place.name), replace(nothing, environment=place.name))

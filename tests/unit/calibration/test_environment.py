@@ -53,3 +53,24 @@ def test_what_a_gpu_runs_on_is_in_its_key(change: dict[str, str | None]) -> None
 def test_libraries_alone_have_no_driver() -> None:
     """What fake tensors count holds whatever GPU is in the machine."""
     assert ON_GPU.libraries == Environment()
+
+
+def test_cudnns_attention_has_keys_of_its_own() -> None:
+    """Its scratch is another; what every other kernel is measured to need stays where it was before anybody told."""
+    told = TOLD | {"driver": "570.1"}
+    cudnn = environment_of(told | {"attention_kernel": "cudnn"}, gpu="H200")
+    flash = environment_of(told | {"attention_kernel": "flash"}, gpu="H200")
+    assert cudnn is not None
+    assert flash is not None
+
+    assert flash.place == ON_GPU.place
+    assert cudnn.place == ON_GPU.place.with_cudnn != ON_GPU.place
+    assert (cudnn.place.plain, cudnn.place.tells_driver) == (ON_GPU.place, True)
+    assert cudnn.place.unknown_driver == ON_GPU.place.unknown_driver.with_cudnn
+    assert ON_GPU.place.alike(cudnn.name) == cudnn.place
+
+
+def test_without_a_gpu_no_kernel_is_cudnns() -> None:
+    """A trace names what CUDA would choose, and its bytes are those of the libraries."""
+    assert environment_of(TOLD | {"attention_kernel": "cudnn"}) == Environment()
+    assert Environment().place.with_cudnn == Environment().place

@@ -153,3 +153,18 @@ def test_who_does_not_tell_a_driver_hides_nobody_who_does(drivers: tuple[str | N
 
     assert book.place("H200").name.startswith("H200, driver 570.1, ")
     assert [None if one is None else one.calibration for one in found] == [str(one.id) for one in stored for _ in lengths]
+
+
+def test_a_gpu_that_ran_cudnns_attention_is_found_by_it() -> None:
+    """Nobody who asks knows the kernel: what was measured in cuDNN's comes first, and is found by who runs the GPU."""
+    on = Environment(gpu="H200", driver="570.1")
+    flash, cudnn = learnt(on=on), learnt(minutes=1, on=replace(on, cudnn_attention=True))
+    kept = CorrectionBook(read_changed=FakeStore(flash).read_changed)
+    both = CorrectionBook(read_changed=FakeStore(flash, cudnn).read_changed, read_environments=lambda: (on,))
+    for book in (kept, both):
+        book.refresh()
+
+    found = [book.find(MODEL, WORKLOAD, LAYOUT, "H200") for book in (kept, both)]
+
+    assert [None if one is None else one.calibration for one in found] == [str(flash.id), str(cudnn.id)]
+    assert both.place("H200") == on.place
