@@ -7,6 +7,7 @@ from service.api.schemas.how_many import CandidateAnswer, FamilyAnswer, HowManyA
 from service.api.words import gpu_words, layout_words, workload_words
 from service.estimator.device import Device
 from service.planner.candidates import Candidate, Rejected
+from service.planner.counts import Unfilled
 from service.planner.plans import Plan
 
 
@@ -29,7 +30,7 @@ def _answer(device: Device, plan: Plan, assumptions: tuple[str, ...], elapsed_s:
         num_gpus=plan.num_gpus,
         gpu=gpu_words(device),
         candidates=[_candidate(device, candidate) for candidate in plan.candidates],
-        rejected=[rejected_answer(device, rejected) for rejected in plan.rejected],
+        rejected=rejected_answers(device, plan),
         searched=SearchedAnswer(
             layouts=plan.searched.layouts,
             estimated=plan.searched.estimated,
@@ -58,6 +59,25 @@ def _candidate(device: Device, candidate: Candidate) -> CandidateAnswer:
         device_interval=(estimate.device_interval.low, estimate.device_interval.high),
         headroom_bytes=candidate.judgement.headroom_bytes,
         warnings=list(estimate.warnings),
+    )
+
+
+def rejected_answers(device: Device, plan: Plan) -> list[RejectedAnswer]:
+    """Return why each smaller number of GPUs is not enough, those that no layout fills among them."""
+    answers = [rejected_answer(device, miss) for miss in plan.rejected]
+    answers += [_unfilled_answer(device, one) for one in plan.unfilled]
+    return sorted(answers, key=lambda answer: answer.num_gpus)
+
+
+def _unfilled_answer(device: Device, one: Unfilled) -> RejectedAnswer:
+    return RejectedAnswer(
+        num_gpus=one.num_gpus,
+        gpu=gpu_words(device),
+        reason=one.reason,
+        instant="layout",
+        component="degrees",
+        deficit_bytes=0,
+        missing_bytes=0,
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from service.api.answers import fit_answer, remedy_answer, require_exact
 from service.api.placements import placement_answer
-from service.api.plan_answers import rejected_answer
+from service.api.plan_answers import rejected_answer, rejected_answers
 from service.api.plan_questions import PriceBook
 from service.api.renderings import requests_of
 from service.api.schemas.how_many import RejectedAnswer, SearchedAnswer
@@ -102,8 +102,7 @@ def _alternative(offered: Offered) -> AlternativeAnswer:
 
 def _rejected(report: PlanReport) -> Iterator[RejectedAnswer]:
     for offered in report.plans.offered:
-        for miss in offered.plan.rejected:
-            yield rejected_answer(offered.offer.device, miss)
+        yield from rejected_answers(offered.offer.device, offered.plan)
 
 
 def _point(point: Point) -> ParetoAnswer:

@@ -11,6 +11,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout, Sharding
 from service.estimator.workload import Checkpointing, Offload, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.planner.counts import numbers_of
 from service.planner.moves import Config
 from service.planner.offer import Offer
 from service.planner.space import MAX_MICRO_BATCH_SIZE, Question
@@ -98,16 +99,14 @@ class Space:
         return bool(self._splits.listed)
 
     @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of GPUs that the question may be asked of, ascending."""
+        return numbers_of(self.question, self._offer, self.asked)
+
+    @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Numbers of GPUs, ascending: any number within a node, then whole nodes, each of which some layout fills."""
-        limits, per_node = self.question.limits, self.asked.gpus_per_node
-        most = min(limits.max_gpus, limits.max_gpus if self._offer.max_gpus is None else self._offer.max_gpus)
-        if limits.max_nodes is not None:
-            most = min(most, limits.max_nodes * per_node)
-        numbers = (*range(1, min(per_node, most) + 1), *range(2 * per_node, most + 1, per_node))
-        if self._alone and not isinstance(self.question.workload, ServeWorkload):
-            numbers = numbers[:1]
-        return tuple(number for number in numbers if self._filled(number))
+        """Those of the numbers that some layout fills."""
+        return tuple(number for number in self.numbers if self._filled(number))
 
     def slots(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return every layout of so many GPUs that some batch can run in."""

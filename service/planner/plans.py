@@ -9,6 +9,7 @@ from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.clock import excess
+from service.planner.counts import Unfilled, unfilled
 from service.planner.layouts import Slot, Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
@@ -41,6 +42,8 @@ class Plan:
     candidates: tuple[Candidate, ...]
     rejected: tuple[Rejected, ...]
     searched: Searched
+    unfilled: tuple[Unfilled, ...] = ()
+    """Smaller numbers that no layout fills."""
     reason: str | None = None
     closest: Rejected | None = None
     smallest_change: Remedy | None = None
@@ -141,7 +144,8 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
             found = _cheaper_run(search, counts, found)
     searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=_counters(search))
     if found:
-        return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, searched=searched)
+        left = () if objective is Objective.FASTEST else _unfilled(space, found[0].num_gpus)
+        return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, unfilled=left, searched=searched)
     if not rejected:
         unbatched = question.limits.global_batch_size is not None
         raise search.refusal or (None if unbatched else why_refused(search)) or nothing_to_try(space, offer)
@@ -154,6 +158,12 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         reason=why_none(question, offer, [count for count in counts if space.slots(count)], closest, placeable=placeable),
         closest=closest,
     )
+
+
+def _unfilled(space: Space, num_gpus: int) -> tuple[Unfilled, ...]:
+    """Return the numbers below a plan's that no layout fills."""
+    below = tuple(number for number in space.numbers if number < num_gpus)
+    return tuple(unfilled(space.question, below, frozenset(number for number in below if space.slots(number))))
 
 
 def _without_counts(search: Search, offer: Offer) -> Plan:

@@ -93,7 +93,7 @@ class CandidateAnswer(Answer, frozen=True, kw_only=True):
 
 
 class RejectedAnswer(Answer, frozen=True, kw_only=True):
-    """A number of GPUs that is too small, and the configuration that came nearest."""
+    """A number of GPUs that is too small, and what came nearest; its instant is `layout` where no layout fills it."""
 
     num_gpus: int
     gpu: GpuAnswer
