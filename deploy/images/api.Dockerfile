@@ -5,7 +5,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations
-RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile .
+RUN python -m venv /opt/headroom && /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[oidc,telemetry]"
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom

@@ -8,7 +8,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY service ./service
 COPY worker ./worker
 COPY migrations ./migrations
-RUN /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[worker]"
+RUN /opt/headroom/bin/pip install --no-cache-dir --no-compile ".[worker,telemetry]"
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin headroom

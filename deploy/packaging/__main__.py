@@ -64,14 +64,17 @@ def check(place: Path, *, python: str) -> Iterator[tuple[str, str]]:
     from_source = install(source, place / "source", python=python)
     _must(_said(from_source, "headroom", "version") != "", "the source distribution does not run")
     yield "the source distribution", "installs and runs"
-    yield from run_containers(place, installed)
+    api = image(ROOT / "deploy" / "images" / "api.Dockerfile")
+    contained = install(wheel, place / "image", python=python, extras=api.extras)
+    yield f"packages of the image, {api.extras}", f"{len(contained.packages)}, {contained.num_bytes / 1e6:.0f} MB"
+    yield from run_containers(place, contained, user=api.user)
 
 
-def run_containers(place: Path, installed: Installed) -> Iterator[tuple[str, str]]:
+def run_containers(place: Path, installed: Installed, *, user: str) -> Iterator[tuple[str, str]]:
     """Run what the compose file runs that needs no torch, as its user, in an empty directory that he cannot write to."""
     empty = place / "empty"
     empty.mkdir(mode=0o555)
-    nobody = Nobody(user=image(ROOT / "deploy/images/api.Dockerfile").user, directory=empty)
+    nobody = Nobody(user=user, directory=empty)
     made = containers({"POSTGRES_PASSWORD": "unused"})
     with ExitStack() as stack:
         database_url, redis_url = stack.enter_context(servers(_own(place / "servers")))

@@ -17,6 +17,8 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 class Image:
     """The end of a Dockerfile: who runs what, with which environment."""
 
+    extras: str
+    """As pip takes them: ``[oidc,telemetry]``."""
     user: str
     entrypoint: tuple[str, ...]
     command: tuple[str, ...]
@@ -34,13 +36,15 @@ class Container:
 
 def image(path: Path) -> Image:
     """Return what the last stage of a Dockerfile says."""
-    last = path.read_text().replace("\\\n", " ").rpartition("\nFROM ")[2]
+    text = path.read_text().replace("\\\n", " ")
+    last = text.rpartition("\nFROM ")[2]
 
     def said(word: str) -> str:
         return str(re.findall(rf"^{word} (.+)$", last, re.MULTILINE)[-1])
 
     pairs = (pair.split("=", 1) for line in re.findall(r"^ENV (.+)$", last, re.MULTILINE) for pair in line.split())
     return Image(
+        extras=re.findall(r'install [^\n]*"\.(\[[a-z,]+\])"', text)[0],
         user=said("USER"),
         entrypoint=tuple(json.loads(said("ENTRYPOINT"))),
         command=tuple(json.loads(said("CMD"))),

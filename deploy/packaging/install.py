@@ -44,12 +44,12 @@ def build(into: Path) -> tuple[Path, Path]:
     return wheel, source
 
 
-def install(archive: Path, environment: Path, *, python: str) -> Installed:
-    """Make an empty environment with ``python`` and install an archive into it."""
+def install(archive: Path, environment: Path, *, python: str, extras: str = "") -> Installed:
+    """Make an empty environment with ``python`` and install an archive into it, with extras such as ``[oidc]``."""
     _run(python, "-m", "venv", "--without-pip", str(environment))
     inside = environment / "bin" / "python"
     # By the pip that runs this: the environment then holds nothing but what was asked for.
-    _run(sys.executable, "-m", "pip", "--python", str(inside), "install", "--quiet", "--no-compile", str(archive))
+    _run(sys.executable, "-m", "pip", "--python", str(inside), "install", "--quiet", "--no-compile", f"{archive}{extras}")
     listed = subprocess.run(  # noqa: S603 - our own
         [inside, "-I", "-c", _LISTING], check=True, capture_output=True, text=True
     )

@@ -122,4 +122,6 @@ def test_the_images_install_what_was_measured() -> None:
     by_name = {image.stem: image.read_text() for image in IMAGES}
     assert torch in by_name["worker"]
     assert "torch==" not in by_name["api"]
-    assert "[worker]" not in by_name["api"]
+    installed = {name: set(re.findall(r'"\.\[([a-z,]+)\]"', text)[0].split(",")) for name, text in by_name.items()}
+    assert installed == {"api": {"oidc", "telemetry"}, "worker": {"worker", "telemetry"}}
+    assert set().union(*installed.values()) <= set(extras)

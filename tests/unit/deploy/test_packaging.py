@@ -50,7 +50,7 @@ def test_the_last_stage_of_an_image_is_read() -> None:
     """Who runs what, behind whatever was built before."""
     api = image(ROOT / "deploy" / "images" / "api.Dockerfile")
 
-    assert (api.user, api.entrypoint) == ("10001:10001", ("headroom",))
+    assert (api.user, api.entrypoint, api.extras) == ("10001:10001", ("headroom",), "[oidc,telemetry]")
     assert api.command == ("serve", "--host", "0.0.0.0")  # noqa: S104 - a container's own address
     assert api.environment["PYTHONUNBUFFERED"] == "1"
 
