@@ -46,7 +46,8 @@ from service.usecases import calibrations as stored_calibrations
 from service.usecases import keys as stored_keys
 from service.usecases import models as stored_models
 from service.usecases.access import Sessions
-from service.usecases.census import Registrar, take_census
+from service.usecases.accuracy import learnt
+from service.usecases.census import Registrar, Slow, take_census
 from service.usecases.corrections import CorrectionBook
 from service.usecases.environments import running_environments
 from service.usecases.health import check
@@ -107,7 +108,10 @@ def create_app(settings: Settings) -> ASGIApp:
         corrections=corrections,
         plans=PlanCache(),
         metrics=metrics,
-        read_servers=Registrar(partial(take_census, sessions, gone_after_s=settings.lease_s), ping_redis=ping_redis).read,
+        read_servers=Registrar(
+            partial(take_census, sessions, gone_after_s=settings.lease_s, learnt=Slow(partial(learnt, sessions))),
+            ping_redis=ping_redis,
+        ).read,
         readiness=partial(check, engine, ping_redis=ping_redis),
         guard=Guard(
             Access(settings.access or access_for(settings.host)),

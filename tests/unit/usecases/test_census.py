@@ -3,8 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-from service.usecases.census import Census, Registrar
+import pytest
+
+from service.errors import UnavailableError
+from service.usecases import census
+from service.usecases.accuracy import Learnt
+from service.usecases.census import KEPT_LONG_S, Census, Registrar, Slow
 from service.usecases.load import Load
+from tests.waiting import eventually
 
 
 class Clock:
@@ -52,6 +58,34 @@ def test_a_slow_database_is_asked_less_often() -> None:
     registrar.read()
 
     assert (before, len(looks)) == (1, 2)
+
+
+def test_what_takes_long_holds_no_scrape_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape that has waited enough is told what was read before, and the next what was read meanwhile."""
+    monkeypatch.setattr(census, "PATIENCE_S", 0.05)
+    go, reads = Event(), iter((Learnt(), UnavailableError("away"), Learnt(drifting={("a", "b"): 1})))
+    clock = Clock()
+
+    def read() -> Learnt:
+        go.wait(10)
+        found = next(reads)
+        if isinstance(found, UnavailableError):
+            raise found
+        return found
+
+    slow = Slow(read, clock=clock)
+    nothing_yet = slow()
+    go.set()
+    eventually(lambda: slow() is not nothing_yet)
+    first = slow()
+    kept = slow()
+    clock.now += KEPT_LONG_S
+    while_away = slow()
+    clock.now += KEPT_LONG_S
+    eventually(lambda: slow().drifting)
+
+    assert nothing_yet == Learnt()
+    assert kept is while_away is first
 
 
 def test_those_who_ask_at_once_wait_for_one_look() -> None:
