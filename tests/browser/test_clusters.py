@@ -114,6 +114,17 @@ def test_a_link_opens_the_same_plan(visit: Visit) -> None:
     expect(page.locator("#answer td", has_text="2048").first).to_be_visible()
 
 
+def test_a_plan_leads_to_its_memory(visit: Visit) -> None:
+    """The first page opens with the very configuration of the plan, and answers the same bytes."""
+    opened = visit(f"/clusters/{NAME}{PLAN}")
+    page = shown(opened.page)
+    per_gpu = page.locator("#answer tbody tr").first.locator("td").nth(3).inner_text()
+    page.get_by_role("link", name="See its memory").click()
+
+    expect(page.locator("#verdict")).to_contain_text(per_gpu)
+    assert opened.watch.asked("/v1/fit")[0]["workload"]["sequence_length"] == 2048
+
+
 def test_what_does_not_run_today_says_who_is_in_the_way(visit: Visit, api: httpx.Client) -> None:
     """Where the empty cluster could hold it, holders are named; what it could never hold says why not."""
     node = {"name": "b1", "allocations": [{"holder": "team-nlp", "num_gpus": 8}]}

@@ -7,6 +7,8 @@ const DEGREES = [
   ["expert_parallel", "EP"],
 ];
 
+const NESTED = new Set(["lora", "offload"]);
+
 /** "DP 8 · TP 2 · fsdp2, stage 3"; one GPU is "1 GPU". */
 export function layoutWords(layout) {
   const degrees = DEGREES.filter(([name]) => (layout[name] ?? 1) > 1).map(([name, short]) => `${short} ${layout[name]}`);
@@ -23,4 +25,27 @@ export function workloadWords(workload) {
     ? `${workload.num_sequences} × (${workload.prompt_tokens} + ${workload.output_tokens ?? 0})`
     : `${workload.micro_batch_size ?? 1} × ${workload.sequence_length}`;
   return [...words.filter(Boolean), size].join(" · ");
+}
+
+/**
+ * Return the address of the first page with a question on it, or null for one that has words which its form does not hold.
+ */
+export function exploreLink({ model, gpu, workload, layout }) {
+  if (typeof model !== "string") return null;
+  const query = new URLSearchParams({ model, task: workload.task });
+  if (gpu) query.set("gpu", gpu);
+  const parts = [
+    ["workload", workload],
+    ["layout", layout],
+  ];
+  return parts.every(([root, words]) => put(query, root, words)) ? `/?${query}` : null;
+}
+
+function put(query, path, words) {
+  return Object.entries(words).every(([name, value]) => {
+    if (name === "task" || value === null) return true;
+    if (Array.isArray(value)) return value.length === 0 || (query.set(`${path}.${name}`, value.join(",")), true);
+    if (typeof value !== "object") return query.set(`${path}.${name}`, String(value)), true;
+    return NESTED.has(name) && put(query, `${path}.${name}`, value);
+  });
 }

@@ -3,7 +3,7 @@ import { ask, latest } from "../api.js";
 import { fill, h, say } from "../dom.js";
 import { copyButton } from "../export.js";
 import { count, gib, seconds, usd, whenElement, words } from "../format.js";
-import { layoutWords, workloadWords } from "../layouts.js";
+import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
 import { dataTable } from "../tables.js";
 import { workloadOf } from "../workloads.js";
@@ -138,11 +138,13 @@ function detail(planner, candidate, { cluster, onReserved }) {
   if (placement === null) return null;
   if (placement.status === "never") return h("p", {}, placement.reason);
   if (placement.status === "not_today") return inTheWay(placement);
+  const link = typeof candidate.gpu === "string" ? exploreLink({ model: planner.body.model, gpu: candidate.gpu, workload: candidate.workload, layout: candidate.layout }) : null;
   const slurm = typeof requests?.slurm === "string" ? requests.slurm : null;
   return h(
     "div",
     { class: "stack" },
     h("p", {}, h("strong", {}, "Where: "), places(placement.nodes)),
+    link !== null && h("p", {}, h("a", { href: link }, "See its memory, instant by instant")),
     placement.notes.map((note) => h("p", { class: "muted" }, note)),
     slurm !== null && h("details", {}, h("summary", {}, "Ask Slurm for it"), h("pre", { class: "code", tabindex: "0" }, slurm), copyButton("Copy", () => slurm)),
     reserveForm(cluster, placement, { onMade: onReserved }),

@@ -4,7 +4,7 @@ import { makeChart } from "../charts.js";
 import { byId, fill, h, say } from "../dom.js";
 import { exportBar, markdownTable } from "../export.js";
 import { gib, signedPercent, whenElement } from "../format.js";
-import { layoutWords, workloadWords } from "../layouts.js";
+import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { statusTag } from "../measurements/table.js";
 import { showProblem } from "../notice.js";
 import { repeat } from "../polling.js";
@@ -68,6 +68,7 @@ function showFound(measurement) {
 
 function about(measurement) {
   const { question } = measurement;
+  const link = question === null || measurement.gpu === null ? null : exploreLink({ ...question, gpu: measurement.gpu });
   return facts([
     ["Ran", question === null ? measurement.task : workloadWords(question.workload)],
     ["Layout", question === null ? null : layoutWords(question.layout)],
@@ -76,6 +77,7 @@ function about(measurement) {
     ["Asked", whenElement(measurement.created_at)],
     ["Finished", measurement.finished_at === null ? null : whenElement(measurement.finished_at)],
     ["Attempt", measurement.attempt > 1 ? measurement.attempt : null],
+    ["Estimate", link === null ? null : h("a", { href: link }, "explore it")],
     ["Taught", measurement.calibration === null ? null : h("a", { href: "/accuracy#calibrations" }, "a calibration")],
   ]);
 }
