@@ -41,7 +41,7 @@ def cohere2(config: Config) -> VariantSpec:
     pattern = integer(config, "sliding_window_pattern", 4)
     kinds = "".join("n" if index % pattern == 0 else "s" for index in range(1, layers + 1))
     return decoder(
-        {name: value for name, value in config.items() if name != "head_dim"},
+        config,
         _DEFAULTS,
         **_COMMON,
         sliding_window=window(config, 4096),
