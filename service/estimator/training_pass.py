@@ -119,7 +119,6 @@ def _filled(model: Architecture, workload: TrainWorkload, layout: Layout, gather
     filling = Filling(
         outside=everything - inside - counts.outside_blocks,
         head=elements_over(model.head_unit_weights, ranks) - model.head_unit_elements,
-        block=max(elements_over(block, ranks) for block in blocks) - counts.largest_block,
     )
     return replace(gathers, uneven=ranks, filling=filling)
 

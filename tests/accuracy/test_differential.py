@@ -24,6 +24,7 @@ HOST = Device(name="host", capacity_bytes=2**60, usable_bytes=2**60)
 LONE = Layout()
 SPLIT = Layout(tensor_parallel=2)
 SHARDED = Layout(data_parallel=3, sharding=Sharding.FSDP2, zero_stage=3)
+KEPT = replace(SHARDED, shard_embeddings_separately=True, reshard_after_forward=False)
 TRAIN = TrainWorkload(sequence_length=40, micro_batch_size=2, precision=POLICIES["bf16"])
 AUTOCAST = replace(TRAIN, precision=POLICIES["amp_bf16"])
 LOOPED = replace(TRAIN, optimizer="adamw_loop")
@@ -75,9 +76,13 @@ CASES = (
     # Adapters are gathered in the dtype that they are kept in, or computed in where sharding casts; frozen experts go by rows.
     Drawn(family="llama", workload=ADAPTED, layout=SHARDED, apart=ADAPTERS_LOADED),
     Drawn(family="mixtral", workload=replace(ADAPTED, precision=CAST), layout=SHARDED, apart=ADAPTERS_LOADED),
+    # What is gathered ahead in backward is the block before, be it larger; an embedding that is not dropped stays.
+    Drawn(family="deepseek_v2", workload=TRAIN, changes={"intermediate_size": 512, "num_experts_per_tok": 1}, layout=SHARDED),
+    Drawn(family="llama", workload=TRAIN, changes=UNTIED, layout=KEPT),
     # Fields that are not those of the usual small model.
     Drawn(family="opt", workload=TRAIN, changes={"do_layer_norm_before": False}),
     Drawn(family="qwen3_moe", workload=TRAIN, changes={"num_experts": 8, "mlp_only_layers": [0]}),
+    Drawn(family="cohere2", workload=SERVE, changes={"head_dim": 64}),
     Drawn(family="llama", workload=SERVE, changes={"num_attention_heads": 8, "vocab_size": 1003}),
 )
 

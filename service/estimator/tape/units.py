@@ -17,11 +17,10 @@ from service.estimator.units import ceil_div
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """Elements by which uneven shares are filled up: of all that is outside of the blocks, of the head's unit, of a block."""
+    """Elements by which uneven shares are filled up: of all that is outside of the blocks, and of the head's unit."""
 
     outside: int = 0
     head: int = 0
-    block: int = 0
 
 
 NO_FILLING = Filling()
@@ -64,7 +63,8 @@ class Gathering:
 class Units:
     """The buffers of sharded units during one step: the root unit holds everything outside of the blocks.
 
-    Where embedding and head are units of their own, the root unit is the embedding's, and gives way to the first block.
+    Where embedding and head are units of their own, the root unit is the embedding's, and gives way to the first block if
+    blocks are dropped after forward.
     """
 
     def __init__(self, tape: Tape, how: Gathering) -> None:
@@ -74,8 +74,8 @@ class Units:
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
-        self._head = self._block = self._table = self._outside = 0
-        self._running = self._waits = False
+        self._head = self._before = self._outside = 0
+        self._waits = False
 
     def open_root(self, elements: int, block_elements: int, *, head: int = 0) -> None:
         """Gather the root unit; its all-gather output lives until the first block is copied out of its own.
@@ -83,16 +83,16 @@ class Units:
         ``head``: elements of final norm and head, which are no part of the root where they are a unit of their own.
         """
         filling = self.how.filling
-        self._head, self._block = head + filling.head if head and self.how.separate else 0, block_elements + filling.block
+        self._head = head + filling.head if head and self.how.separate else 0
         elements += filling.outside - self._head
-        self._outside, self._table, self._running, self._waits = elements, elements if self._head else 0, False, False
-        if self._head:
+        self._outside, self._before, self._waits = elements, elements if self._head else 0, False
+        if self._head and self.how.reshard:
             self.tape.hook(lambda: self._root.extend(self._weights(elements)))
         output = self._buffer(elements)
         self._root += self._weights(elements)
         if self.how.fetched:
             self.tape.release(output)
-            output = self._buffer(self._block)
+            output = self._buffer(block_elements)
         self._outputs.append(output)
         self.tape.collected = []
 
@@ -110,7 +110,7 @@ class Units:
         """Where final norm and head are a unit, gather the last block when backward has the gradient of the logits."""
         if self._head and self.how.reshard and not self.how.fetched:
             self._waits = True
-            self.tape.hook(lambda: self._outputs.append(self._buffer(self._block)))
+            self.tape.hook(lambda: self._outputs.append(self._buffer(self._before)))
 
     def close_root(self, elements: int, trained: int) -> None:
         """Reduce the root's gradients, the last of all."""
@@ -128,7 +128,7 @@ class Units:
         if not self.how.reshard or self._waits:
             return
         if self._head:
-            self._outputs.append(self._buffer(self._block))
+            self._outputs.append(self._buffer(self._before))
             return
         if not self.how.fetched:
             self._gather_root_again()
@@ -143,11 +143,10 @@ class Units:
     def run(self, block: Callable[[Value], Value], x: Value, *, elements: int, trained: int) -> Value:
         """Run a block with its weights gathered, and arrange for its backward."""
         tape = self.tape
-        if self._head:
+        if self._head and self.how.reshard:
             self._release(self._root)
         weights: list[Storage] = []
-        following = elements if self._running else self._table
-        self._running = True
+        following, self._before = self._before, elements
         tape.hook(lambda: self._after_backward(weights, elements, trained))
         output = self._buffer(elements)
         weights += self._weights(elements)
