@@ -52,7 +52,9 @@ def make_key(sessions: sessionmaker[Session], *scopes: Scope, **limits: str) -> 
 def ask(address: str, method: str, path: str, key: str | None = None, **more: object) -> httpx.Response:
     """Send one request, with a key or without."""
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    return httpx.request(method, address + path, headers=headers, timeout=30, **more)  # type: ignore[arg-type]  # httpx's own words
+    # Reading this machine's certificates, which loopback needs none of, would cost more than the request.
+    with httpx.Client(timeout=30, verify=False) as client:  # noqa: S501 - there is no TLS
+        return client.request(method, address + path, headers=headers, **more)  # type: ignore[arg-type]  # httpx's own words
 
 
 def until_known(address: str, key: str) -> None:
