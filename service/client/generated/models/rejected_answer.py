@@ -15,7 +15,7 @@ T = TypeVar("T", bound="RejectedAnswer")
 
 @_attrs_define
 class RejectedAnswer:
-    """A number of GPUs that is too small, and the configuration that came nearest.
+    """A number of GPUs that is too small, and what came nearest; its instant is `layout` where no layout fills it.
 
     Attributes:
         num_gpus (int):
