@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 
+import anyio.to_thread
 from litestar import Litestar, Router
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
@@ -59,6 +60,8 @@ from service.usecases.throttle import make_throttle
 from service.web import pages
 
 REFRESH_INTERVAL_S = 1.0
+FIRST_REFRESH_S = 2.0
+"""How long a process waits for keys and calibrations before it answers; a database that is away holds no start up longer."""
 ROUTERS: tuple[Router | HTTPRouteHandler, ...] = (
     models.router,
     gpus.router,
@@ -163,6 +166,8 @@ def _lifespan(refreshers: Sequence[Refresher], bell: BackgroundBell | None, engi
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         for refresher in refreshers:
             refresher.start()
+        # Who is sent here by a balancer at once holds a key, and this process must know it by then.
+        await anyio.to_thread.run_sync(refreshers[0].wait_for_first, FIRST_REFRESH_S)
         try:
             yield
         finally:

@@ -16,12 +16,17 @@ class Refresher:
         self._tasks = tuple(tasks)
         self._interval_s = interval_s
         self._stop = threading.Event()
+        self._has_run = threading.Event()
         self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
         self._failing: set[int] = set()
 
     def start(self) -> None:
         """Begin in the background."""
         self._thread.start()
+
+    def wait_for_first(self, timeout_s: float) -> bool:
+        """Wait until every task was called once; tell whether that was in time."""
+        return self._has_run.wait(timeout_s)
 
     def stop(self) -> None:
         """End, and wait for the task that runs."""
@@ -33,6 +38,7 @@ class Refresher:
         """Call every task once."""
         for index, task in enumerate(self._tasks):
             self._attempt(index, task)
+        self._has_run.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -68,7 +68,7 @@ def test_what_is_restored_answers_as_before(
         after = stored(address, key)
         again = ask(address, "PUT", "/v1/models/kept", key, json={"name": "kept", "source": {"hf_config": TINY_LLAMA}})
 
-    assert [answer.status_code for answer in made] == [201, 201]
+    assert [answer.status_code for answer in made] == [201, 201], [answer.text for answer in made]
     assert before["fit"]["basis"] == "measured"
     assert len(before["measurements"]["items"]) == len(before["calibrations"]["items"]) == 1
     assert {**after, "keys": None} == {**before, "keys": None}
