@@ -3,8 +3,11 @@
 from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
-from service.catalog.models import load_architecture, resolve_model
+from service.catalog.models import load_architecture, load_config, resolve_model
+from service.estimator.architecture import Architecture
 from service.estimator.device import Device
+from service.estimator.estimate import PlanCache
+from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout, Sharding
 from service.estimator.result import Basis, Component, Estimate, Interval
 from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
@@ -25,9 +28,21 @@ def a_device(usable_bytes: int, *, link_bytes_per_second: int | None = None) -> 
     return replace(a100, name="test", capacity_bytes=usable_bytes, usable_bytes=usable_bytes, link_bytes_per_second=link)
 
 
-def a_subject(model: str = "gpt2", *, usable_bytes: int = 80 * 2**30) -> Subject:
-    """Return a catalogue model on a GPU with so much memory."""
-    return make_subject(load_architecture(resolve_model(model)), a_device(usable_bytes))
+def a_subject(model: str = "gpt2", *, usable_bytes: int = 80 * 2**30, plans: PlanCache | None = None) -> Subject:
+    """Return a catalogue model on a GPU with so much memory; ``plans`` keeps recordings, which no memory changes."""
+    return make_subject(load_architecture(resolve_model(model)), a_device(usable_bytes), plans=plans)
+
+
+def a_shallow_subject(
+    num_layers: int, *, usable_bytes: int, model: str = "gpt2", depth: str = "n_layer", plans: PlanCache | None = None
+) -> Subject:
+    """Return a catalogue model of so few layers: all that moves beside its depth stays, and a replay is that much shorter."""
+    return make_subject(shallow(model, num_layers, depth), a_device(usable_bytes), plans=plans)
+
+
+def shallow(model: str, num_layers: int, depth: str = "num_hidden_layers") -> Architecture:
+    """Return a catalogue model cut to so many layers, which its config calls ``depth``."""
+    return architecture_from_config({**load_config(resolve_model(model)), depth: num_layers})
 
 
 def an_a100_subject(model: str) -> Subject:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.estimator.errors import EstimatorError, InvalidInputError, NotModelledError
+from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout, Sharding
 from service.estimator.units import GIB, MIB
 from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
@@ -17,14 +18,18 @@ from service.planner.layouts import Space
 from service.planner.offer import Offer
 from service.planner.plans import MAX_CANDIDATES, Plan
 from service.planner.space import Limits, Question
-from service.planner.subject import Subject
+from service.planner.subject import Evaluate, Subject
 from service.planner.verdict import Verdict, judge
-from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, a_subject, an_a100_subject
+from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, a_shallow_subject, a_subject, an_a100_subject
 
 SMALL = Limits(max_gpus=32)
 REPLICATED = frozenset({"ddp", "deepspeed"})
 """Ways that split no layer."""
-MEMORY = st.integers(min_value=700, max_value=6000).map(lambda mebibytes: mebibytes * MIB)
+MEMORY = st.integers(min_value=2600, max_value=6000).map(lambda mebibytes: mebibytes * MIB)
+NONE = 2**20
+"""No number of GPUs is enough: more than any."""
+PLANS = PlanCache()
+"""Recordings and replays of the model that is searched over and over: no memory of a GPU changes them."""
 BATCHES = replace(SHORT, micro_batch_size=8)
 
 
@@ -32,16 +37,22 @@ def _plan(subject: Subject, workload: Workload, layout: Layout = ONE_GPU, **rest
     return how_many(subject, Question(workload=workload, layout=layout, **rest))  # type: ignore[arg-type]  # named by the caller
 
 
-def _brute_force(subject: Subject, question: Question, accepted: set[Verdict]) -> int | None:
-    """Return the smallest size of which any configuration is accepted, with no bound and no shortcut."""
+def _two_layers(usable_bytes: int) -> Subject:
+    return a_shallow_subject(2, model="gpt2-xl", usable_bytes=usable_bytes, plans=PLANS)
+
+
+def _brute_force(subject: Subject, question: Question, ask: Evaluate, accepted: set[Verdict]) -> int:
+    """Return the smallest size of which any configuration is accepted, with no bound and no shortcut; NONE without one."""
     space = Space(subject.architecture, question, Offer(device=subject.device))
     for count in space.counts:
-        for slot in space.slots(count):
-            for batch in space.batches(slot):
-                with suppress(EstimatorError):
-                    if judge(subject.answer(*space.config(slot, batch)), subject.device).verdict in accepted:
-                        return count
-    return None
+        for config in (space.config(slot, batch) for slot in space.slots(count) for batch in space.batches(slot)):
+            with suppress(EstimatorError):
+                # What is allocated is alike with and without a replay, and never more than the device holds.
+                if subject.numbers(*config).allocated_bytes > subject.device.usable_bytes:
+                    continue
+                if judge(ask(*config), subject.device).verdict in accepted:
+                    return count
+    return NONE
 
 
 @settings(max_examples=15, deadline=None)
@@ -49,23 +60,23 @@ def _brute_force(subject: Subject, question: Question, accepted: set[Verdict]) -
     usable=MEMORY, confidence=st.sampled_from([0.95, None]), fixed=st.sampled_from([(), ("zero_stage",), ("micro_batch_size",)])
 )
 def test_the_answer_is_the_fewest(usable: int, confidence: float | None, fixed: tuple[str, ...]) -> None:
-    """Bounds skip work and never an answer."""
-    subject = a_subject("gpt2", usable_bytes=usable)
+    """Bounds skip no answer that numbers give, and none is too small for what a replay of everything shows."""
+    subject = _two_layers(usable)
     limits = replace(SMALL, confidence=confidence)
     question = Question(workload=BATCHES, layout=ONE_GPU, fixed=frozenset(fixed), limits=limits, frameworks=REPLICATED)
     accepted = {Verdict.FITS} if confidence else {Verdict.FITS, Verdict.TIGHT}
 
-    assert how_many(subject, question).num_gpus == _brute_force(subject, question, accepted)
+    found = how_many(subject, question).num_gpus or NONE
+
+    assert _brute_force(subject, question, subject.answer, accepted) <= found
+    assert found <= _brute_force(subject, question, subject.numbers, accepted)
 
 
 @settings(max_examples=25, deadline=None)
 @given(small=MEMORY, more=MEMORY)
 def test_more_memory_never_needs_more_gpus(small: int, more: int) -> None:
     """None counts as more than any number."""
-    few, many = (
-        _plan(a_subject("gpt2", usable_bytes=usable), BATCHES, limits=SMALL).num_gpus or 2**20
-        for usable in (small + more, small)
-    )
+    few, many = (_plan(_two_layers(usable), BATCHES, limits=SMALL).num_gpus or NONE for usable in (small + more, small))
 
     assert few <= many
 
@@ -74,7 +85,7 @@ def test_more_memory_never_needs_more_gpus(small: int, more: int) -> None:
 @given(usable=MEMORY, per_node=st.sampled_from([1, 4, 8]))
 def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> None:
     """A candidate is complete; what is smaller is rejected, each size once and with a deficit."""
-    subject = a_subject("gpt2", usable_bytes=usable)
+    subject = _two_layers(usable)
     question = Question(workload=SHORT, layout=Layout(gpus_per_node=per_node), limits=SMALL)
 
     plan = how_many(subject, question)
