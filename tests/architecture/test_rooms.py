@@ -64,7 +64,13 @@ _ROOMS = (
     ),
     Room(
         name="job contract",
-        modules=("service.jobs.contract", "service.jobs.ranks", "service.jobs.states", "service.jobs.wire"),
+        modules=(
+            "service.jobs.contract",
+            "service.jobs.ranks",
+            "service.jobs.runnable",
+            "service.jobs.states",
+            "service.jobs.wire",
+        ),
         without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "worker"},
     ),
     Room(
