@@ -64,7 +64,8 @@ SELECT c.name AS cluster, p.name AS pool, p.gpu, count(n.name) AS nodes,
        COALESCE(sum(n.allocated), 0)::bigint AS allocated,
        COALESCE(sum(n.mig), 0)::bigint AS cut_by_mig,
        COALESCE(sum(q.gpus) FILTER (WHERE n.is_ready), 0)::bigint AS reserved,
-       COALESCE(sum(GREATEST(0, n.gpus - n.allocated - n.mig - COALESCE(q.gpus, 0))) FILTER (WHERE n.is_ready), 0)::bigint AS free,
+       COALESCE(sum(GREATEST(0, n.gpus - n.allocated - n.mig - COALESCE(q.gpus, 0))) FILTER (WHERE n.is_ready), 0)::bigint
+           AS free,
        c.updated_at
 FROM clusters c JOIN cluster_pools p ON p.cluster_id = c.id LEFT JOIN nodes n ON n.pool_id = p.id
      LEFT JOIN promised q ON q.cluster_id = c.id AND q.pool = p.name AND q.node = n.name
