@@ -82,6 +82,8 @@ CASES = (
     # Fields that are not those of the usual small model.
     Drawn(family="opt", workload=TRAIN, changes={"do_layer_norm_before": False}),
     Drawn(family="qwen3_moe", workload=TRAIN, changes={"num_experts": 8, "mlp_only_layers": [0]}),
+    # A state that is kept from prefill on is updated in decode, and no sequence is scanned anew.
+    Drawn(family="mamba2", workload=SERVE),
     Drawn(family="cohere2", workload=SERVE, changes={"head_dim": 64}),
     Drawn(family="llama", workload=SERVE, changes={"num_attention_heads": 8, "vocab_size": 1003}),
 )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 
 import torch
 from transformers import DynamicCache, PreTrainedModel, StaticCache
@@ -70,8 +71,11 @@ def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_toke
 
 
 def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticCache, phase: str) -> None:
+    """Run the model on more tokens; what keeps a state and no keys calls its cache by another name."""
+    names = signature(server.model.forward).parameters
+    given = {"cache_params" if "cache_params" in names else "past_key_values": cache}
     with server.choices(server.kernel), server.marks.during(phase):
-        server.model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        server.model(input_ids=tokens, use_cache=True, logits_to_keep=1, **given)
 
 
 def _make_cache(server: Server, max_tokens: int) -> DynamicCache | StaticCache:
