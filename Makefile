@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports bench accuracy traced priors chaos gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test check types lint fmt imports bench accuracy traced priors chaos load packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ priors: $(STAMP) ## trace what is shipped as measured, and keep what the estimat
 
 chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or wrong; prints how soon all is well again
 	$(BIN)/python -m deploy.chaos
+
+load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while measurements run
+	$(BIN)/python -m deploy.load $(ARGS)
+
+packaging: $(STAMP) ## install the wheel into an empty environment and run the commands of the images; needs a package index
+	$(BIN)/python -m deploy.packaging $(ARGS)
 
 gpu-sweep: $(STAMP) ## measure over a hundred configurations on this machine's GPU into OUT (sweep.jsonl), beside their predictions
 	$(BIN)/python -m deploy.gpu_sweep --out $(or $(OUT),sweep.jsonl)
