@@ -1,9 +1,10 @@
 """A plan on a terminal: the best GPUs, layouts on them, the other kinds, and why fewer are not enough."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
+from rich.table import Table
 
 from service.cli.tables import console, show_bytes, table, titled
 from service.cli.words import words_of_assumptions, words_of_change
@@ -18,7 +19,8 @@ _DEGREES = {
     "expert_parallel": "expert",
 }
 _LAYOUTS = ("run by", "sharded by", "data x tensor x …", "recomputed", "batch", "per GPU", "left", "step", "tokens/s", "USD/h")
-_RIGHT = ("batch", "per GPU", "left", "step", "tokens/s", "USD/h")
+_OF_RUN = "USD a run"
+_RIGHT = ("batch", "per GPU", "left", "step", "tokens/s", "USD/h", _OF_RUN)
 
 
 def show_plan(model: str, plan: Document) -> None:
@@ -44,11 +46,11 @@ def _gpu(words: str | Document) -> str:
 
 def _tables(plan: Document) -> Iterator[RenderableType]:
     if plan["candidates"]:
-        yield table(_LAYOUTS, [_candidate(candidate) for candidate in plan["candidates"]], right=_RIGHT)
+        yield _layouts(plan["candidates"])
     if len(plan["alternatives"]) > 1:
-        rows = [_alternative(one) for one in plan["alternatives"]]
-        heads = ("GPU", "number", "per GPU", "step", "USD/h")
-        yield titled("on each kind of GPU", table(heads, rows, right=heads[1:]))
+        kinds = [_alternative(one) for one in plan["alternatives"]]
+        columns = ("GPU", "number", "per GPU", "step", "USD/h", _OF_RUN)
+        yield titled("on each kind of GPU", _priced(columns, kinds, plan["alternatives"], right=columns[1:]))
     if plan["pareto"]:
         rows = [_point(point) for point in plan["pareto"]]
         heads = ("GPU", "number", "per GPU", "tokens/s", "USD/h")
@@ -62,6 +64,20 @@ def _tables(plan: Document) -> Iterator[RenderableType]:
         yield titled(
             "why fewer are not enough", table(("GPU", "number", "missing", "because"), rows, right=("number", "missing"))
         )
+
+
+def _layouts(candidates: Sequence[Document]) -> RenderableType:
+    rows = [_candidate(candidate) for candidate in candidates]
+    return _priced((*_LAYOUTS, _OF_RUN), rows, candidates, right=_RIGHT)
+
+
+def _priced(heads: Sequence[str], rows: Sequence[Sequence[str]], priced: Sequence[Document], *, right: Sequence[str]) -> Table:
+    """Return a table whose last column says what a run costs, without it where nobody told the tokens of the run."""
+    costs = [one["cost_of_run"] for one in priced]
+    if not any(cost is not None for cost in costs):
+        return table(heads[:-1], rows, right=[name for name in right if name != _OF_RUN])
+    paid = [(*row, _amount(cost, digits=2)) for row, cost in zip(rows, costs, strict=True)]
+    return table(heads, paid, right=right)
 
 
 def _candidate(candidate: Document) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ def _two_layers(usable_bytes: int) -> Subject:
     return a_shallow_subject(2, model="gpt2-xl", usable_bytes=usable_bytes, plans=PLANS)
 
 
-def _brute_force(subject: Subject, question: Question, ask: Evaluate, accepted: set[Verdict]) -> int:
-    """Return the smallest size of which any configuration is accepted, with no bound and no shortcut; NONE without one."""
+def _brute_force(subject: Subject, question: Question, asks: tuple[Evaluate, ...], accepted: set[Verdict]) -> int:
+    """Return the smallest size of which any configuration is accepted however it is asked, without a bound or a shortcut."""
     space = Space(subject.architecture, question, Offer(device=subject.device))
     for count in space.counts:
         for config in (space.config(slot, batch) for slot in space.slots(count) for batch in space.batches(slot)):
@@ -50,7 +50,7 @@ def _brute_force(subject: Subject, question: Question, ask: Evaluate, accepted: 
                 # What is allocated is alike with and without a replay, and never more than the device holds.
                 if subject.numbers(*config).allocated_bytes > subject.device.usable_bytes:
                     continue
-                if judge(ask(*config), subject.device).verdict in accepted:
+                if all(judge(ask(*config), subject.device).verdict in accepted for ask in asks):
                     return count
     return NONE
 
@@ -60,7 +60,7 @@ def _brute_force(subject: Subject, question: Question, ask: Evaluate, accepted: 
     usable=MEMORY, confidence=st.sampled_from([0.95, None]), fixed=st.sampled_from([(), ("zero_stage",), ("micro_batch_size",)])
 )
 def test_the_answer_is_the_fewest(usable: int, confidence: float | None, fixed: tuple[str, ...]) -> None:
-    """Bounds skip no answer that numbers give, and none is too small for what a replay of everything shows."""
+    """None is too small for what replays of everything show; bounds skip nothing that numbers and replay agree on."""
     subject = _two_layers(usable)
     limits = replace(SMALL, confidence=confidence)
     question = Question(workload=BATCHES, layout=ONE_GPU, fixed=frozenset(fixed), limits=limits, frameworks=REPLICATED)
@@ -68,8 +68,8 @@ def test_the_answer_is_the_fewest(usable: int, confidence: float | None, fixed: 
 
     found = how_many(subject, question).num_gpus or NONE
 
-    assert _brute_force(subject, question, subject.answer, accepted) <= found
-    assert found <= _brute_force(subject, question, subject.numbers, accepted)
+    assert _brute_force(subject, question, (subject.answer,), accepted) <= found
+    assert found <= _brute_force(subject, question, (subject.numbers, subject.answer), accepted)
 
 
 @settings(max_examples=25, deadline=None)
