@@ -9,6 +9,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import estimate
+from service.estimator.speed.throughput import WorkCache, throughput_of
 from worker.probes.stack import keep
 
 _BOUNDLESS = Device(name="any", capacity_bytes=2**60, usable_bytes=2**60)
@@ -29,11 +30,12 @@ def architecture_of(case: Case) -> Architecture:
 
 def predict(case: Case, device: Device) -> Predicted | None:
     """Return the prediction, None for what the estimator has no term for."""
+    model, workload = architecture_of(case), case.task.workload
     try:
-        answer = estimate(architecture_of(case), case.task.workload, layout=case.layout, device=device)
+        answer = estimate(model, workload, layout=case.layout, device=device)
     except EstimatorError:
         return None
-    speed = answer.throughput
+    speed = throughput_of(model, workload, case.layout, device, answer, WorkCache())
     return Predicted(
         allocated_bytes=answer.allocated_bytes,
         reserved_bytes=answer.reserved_bytes,
