@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.watching import Opened, Watch
 from tests.e2e.cli.conftest import Running, await_line, headroom
@@ -36,6 +36,7 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
     """Return a headless browser."""
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as playwright:
         # Chromium has no sandbox for root, which is who runs tests in a container.
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -97,3 +97,9 @@ export function words(name) {
   const text = String(name).replace(/^num_/, "").split("_").map((word) => ACRONYMS[word] ?? word).join(" ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+/** A message of the API as a sentence: with an end and, unless it starts with the path of a field, a capital. */
+export function sentence(text) {
+  const start = /^[a-z]+(?=[\s,;])/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+  return /[.?!]$/.test(start) ? start : `${start}.`;
+}

@@ -1,5 +1,6 @@
 // The key of this tab: asked for where the API answers 401, kept in sessionStorage and nowhere else.
 import { byId } from "./dom.js";
+import { sentence } from "./format.js";
 
 const NAME = "headroom.key";
 let asking = null;
@@ -24,7 +25,7 @@ export function askForKey(problem) {
 function open(problem) {
   const dialog = byId("key-dialog");
   const input = byId("key-input");
-  byId("key-reason").textContent = problem.message;
+  byId("key-reason").textContent = sentence(problem.message);
   input.value = "";
   return new Promise((resolve) => {
     const given = new AbortController();

@@ -1,6 +1,7 @@
 // Saying what went wrong, where the reader looks.
 import { Problem } from "./api.js";
 import { fill, h } from "./dom.js";
+import { sentence } from "./format.js";
 
 /** Show an error in `element`; `null` clears it. Anything that is not a refusal of the API is a fault of ours, and is thrown on. */
 export function showProblem(element, error) {
@@ -25,10 +26,4 @@ export function showProblem(element, error) {
 /** A plain message in place of what is not there. */
 export function emptyNote(text, ...more) {
   return h("p", { class: "empty" }, text, ...more);
-}
-
-/** A message of the API as a sentence: with an end and, unless it starts with the path of a field, a capital. */
-export function sentence(text) {
-  const start = /^[a-z]+(?=[\s,;])/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
-  return /[.?!]$/.test(start) ? start : `${start}.`;
 }

@@ -1,7 +1,8 @@
 // Refusals beside what they are about: a problem of the API names the value, and the form has a control for it.
 import { Problem } from "./api.js";
 import { h } from "./dom.js";
-import { sentence, showProblem } from "./notice.js";
+import { sentence } from "./format.js";
+import { showProblem } from "./notice.js";
 
 /**
  * Show a problem: beside the controls that it names, and the rest in `element`. `controlOf(field)` returns the control of a

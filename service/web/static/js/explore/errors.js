@@ -1,6 +1,6 @@
 // What the API refuses, beside the field that it names.
 import { h } from "../dom.js";
-import { sentence } from "../notice.js";
+import { sentence } from "../format.js";
 
 /** Show each error of a problem at its field. Paths go deeper than fields do: the longest that is a field is taken. */
 export function showFieldErrors(forms, problem) {
