@@ -7,6 +7,7 @@ import pytest
 from service.api.schemas.workload import OptimizerName
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.families.registry import architecture_from_config
 from service.estimator.gathering import Buckets, buckets
 from service.estimator.layout import Layout, Sharding
 from service.estimator.optimizers.table import MODELLED, optimizer_named
@@ -14,6 +15,7 @@ from service.estimator.precision import POLICIES, Precision
 from service.estimator.states import TrainStates, adapter_weights, train_states, trained_parameters
 from service.estimator.workload import Lora, Method, TrainWorkload
 from tests.builders import a_gpt2, a_model, a_sharded_layout, a_training
+from tests.tiny_models import tiny_config
 
 _MODEL = a_model()
 _N = _MODEL.parameter_counts().total
@@ -68,6 +70,19 @@ def test_main_gradients_of_a_custom_policy_live_for_the_step_alone() -> None:
     assert states.step_main_gradients == 4 * _N
     assert states.persistent_main_gradients == 0
     assert states.gradients == 2 * _N
+
+
+def test_masters_copy_what_nothing_reads() -> None:
+    """An optimizer copies all that it is given when it is made; a tower without images gets no gradient and no moments."""
+    model = architecture_from_config(tiny_config("llava"))
+    workload = a_training(precision="bf16_mixed")
+    trained = trained_parameters(model, workload)
+
+    states = train_states(model, workload, trained, Layout())
+
+    assert trained.trained < model.counts.total
+    assert states.master_weights == 4 * model.counts.total
+    assert states.optimizer_states == 8 * trained.trained
 
 
 @pytest.mark.parametrize(
