@@ -8,8 +8,8 @@ from typing import Protocol
 
 import httpx
 
-from service.client.events import ServerEvent, read_events
 from service.cli.http import Document, problem_words
+from service.client.events import ServerEvent, read_events
 from service.errors import ServiceError, UnavailableError
 
 PATIENCE_S = 60.0
