@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports bench accuracy traced priors chaos load packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test check types lint fmt imports bench accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or w
 
 load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while measurements run
 	$(BIN)/python -m deploy.load $(ARGS)
+
+contract: $(STAMP) ## hold the running API against its OpenAPI document with Schemathesis, three seeds: twenty minutes
+	$(BIN)/python -m tests.e2e.contract $(ARGS)
+
+client: $(STAMP) ## generate the Python client anew, after a change of routes or schemas
+	$(BIN)/python -m deploy.client --write
 
 packaging: $(STAMP) ## install the wheel into an empty environment and run the commands of the images; needs a package index
 	$(BIN)/python -m deploy.packaging $(ARGS)
