@@ -86,6 +86,22 @@ _FAMILIES = {
 """model_type → module of this package; the function in it has the name of the model_type, with underscores."""
 
 
+MAX_LAYERS = 512
+"""Layers of one stack at most; the deepest published model has a quarter of it. The allocator is replayed layer by layer."""
+_DEPTHS = frozenset(
+    (
+        "decoder_layers",
+        "depth",
+        "encoder_layers",
+        "n_layer",
+        "n_layers",
+        "num_decoder_layers",
+        "num_encoder_layers",
+        "num_hidden_layers",
+        "num_layers",
+    )
+)
+
 SCALED = "scaled"
 """The family of a stand-in of which only the size is known; no config.json has it."""
 
@@ -107,6 +123,7 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
         raise InvalidConfigError(message, field="model_type")
     if model_type not in _FAMILIES:
         raise UnknownModelTypeError(model_type, known_model_types())
+    check_depth(config)
     module = _module_of(model_type)
     _check_head(config, getattr(module, "HEADS", ()))
     read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type.replace("-", "_"))
@@ -114,6 +131,16 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     if config.get("quantization_config") is None:
         return built
     return replace(built, quantization=import_module("service.estimator.quantization.configs").read_quantization(config))
+
+
+def check_depth(config: Mapping[str, object]) -> None:
+    """Refuse a stack, of the model or of a part of it, that is deeper than what is answered at once."""
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            check_depth(value)
+        elif name in _DEPTHS and isinstance(value, int) and value > MAX_LAYERS:
+            message = f"{name} is {value}; at most {MAX_LAYERS} layers are answered"
+            raise InvalidConfigError(message, field=name)
 
 
 _OTHER_HEADS = ("Classification", "QuestionAnswering", "MultipleChoice", "RewardModel", "DoubleHeadsModel")
@@ -146,6 +173,7 @@ def architecture_from_spec(spec: Mapping[str, object]) -> Architecture:
         raise InvalidConfigError(message, field="family")
     if family not in _FAMILIES and family != SCALED:
         raise UnknownModelTypeError(family, known_model_types())
+    check_depth(spec)
     module = _module_of(family) if family != SCALED else import_module("service.estimator.families.scaled")
     numbers = {name: value for name, value in spec.items() if name != "quantization"}
     built = _build(module, _read_spec(getattr(module, "SPEC", DecoderSpec), numbers))
