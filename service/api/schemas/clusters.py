@@ -75,10 +75,10 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0, le=1e6)] | UnsetType, Meta(description="Price of one GPU for one hour.")
     ] = UNSET
     nodes: Annotated[list[NodeRequest], Meta(max_length=10_000)] | UnsetType = UNSET
-    num_nodes: Annotated[Annotated[int, Meta(ge=0, le=100_000)] | UnsetType, Meta(description="Nodes without names.")] = UNSET
+    num_nodes: Annotated[Annotated[int, Meta(ge=0, le=10_000)] | UnsetType, Meta(description="Nodes without names.")] = UNSET
 
 
-Pools = Annotated[list[PoolRequest], Meta(min_length=1, max_length=100, description="Pools of equal nodes.")]
+Pools = Annotated[list[PoolRequest], Meta(min_length=1, max_length=100, description="Pools of equal nodes, 10,000 nodes in all at most.")]
 
 
 class ClusterCreate(Strict, frozen=True, kw_only=True):

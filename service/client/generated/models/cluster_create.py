@@ -18,7 +18,7 @@ class ClusterCreate:
 
     Attributes:
         name (str): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
-        pools (list[PoolRequest]): Pools of equal nodes.
+        pools (list[PoolRequest]): Pools of equal nodes, 10,000 nodes in all at most.
     """
 
     name: str

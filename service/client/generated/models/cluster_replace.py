@@ -19,7 +19,7 @@ class ClusterReplace:
     """Everything that the cluster is from now on.
 
     Attributes:
-        pools (list[PoolRequest]): Pools of equal nodes.
+        pools (list[PoolRequest]): Pools of equal nodes, 10,000 nodes in all at most.
         name (str | Unset): Lower-case letters, digits, '.', '_' and '-'; at most 63 characters.
     """
 

@@ -1,0 +1,22 @@
+"""How large a cluster may be that is stored."""
+
+import pytest
+
+from service.api.inventories import MAX_NODES, read_inventory
+from service.api.schemas.clusters import NodeRequest, PoolRequest
+from service.estimator.errors import InvalidInputError
+
+
+def pool(name: str, num_nodes: int) -> PoolRequest:
+    """Return a pool of nodes without names."""
+    return PoolRequest(name=name, gpu="H200", gpus_per_node=8, num_nodes=num_nodes)
+
+
+def test_the_nodes_of_all_pools_are_bounded_together() -> None:
+    """Every plan looks at each of them, counted or named."""
+    one_named = PoolRequest(name="b", gpu="H200", gpus_per_node=8, nodes=[NodeRequest(name="n1")])
+
+    assert len(read_inventory([pool("a", MAX_NODES - 1), one_named]).pools) == 2
+    with pytest.raises(InvalidInputError, match="have 10,001 nodes, and a cluster may have 10,000") as refused:
+        read_inventory([pool("a", MAX_NODES), one_named])
+    assert refused.value.field == "pools"
