@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from service.estimator.adapters.methods import as_adapters
-from service.estimator.allocator.cache import ReplayCache
+from service.estimator.allocator.cache import ReplayCache, least_replay
 from service.estimator.answer import Draft, assemble
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections, ImplausibleCorrectionError
@@ -178,8 +178,11 @@ def _training(
     if detail is Detail.NUMBERS and corrections is None:
         return outline_training(footing, workload, layout, peak_on(footing, workload, highs))
     timeline = timeline_on(footing, workload, highs)
-    replays = detail is Detail.REPLAYED
-    replayed = plans.replays.training(footing.model, workload, layout, timeline) if replays else None
+    replayed = None
+    if detail is Detail.REPLAYED:
+        replayed = plans.replays.training(footing.model, workload, layout, timeline)
+    elif detail is Detail.LEAST:
+        replayed = least_replay(workload.allocator, timeline)
     return explain_training(footing.model, workload, layout, timeline, corrections, replayed)
 
 

@@ -10,6 +10,8 @@ class Detail(Enum):
 
     NUMBERS = auto()
     """bytes and intervals: for searches, which ask thousands of times and show a few answers"""
+    LEAST = auto()
+    """the numbers below which no replay of the allocator can be: of one that finds neither holes nor anything to round up"""
     FULL = auto()
     """components with formulas and sources as well"""
     REPLAYED = auto()

@@ -75,6 +75,7 @@ class Space:
         self._slots: dict[tuple[Split, int], tuple[Slot, ...]] = {}
         self._widest: dict[tuple[int, ...], tuple[Widest, ...]] = {}
         self._full: dict[int, Mapping[int, int]] = {}
+        self._ranks_matter: dict[str, bool] = {}
         self._batches: dict[tuple[str, int, int], tuple[Batch, ...]] = {}
         self._workloads: dict[tuple[str, Offload, Batch], Workload] = {}
         asked = question.layout
@@ -156,16 +157,16 @@ class Space:
 
     def batches(self, slot: Slot) -> tuple[Batch, ...]:
         """Return recomputation, micro batch and accumulation of a slot, those of the least memory first."""
-        ranks = slot.layout.data_parallel if self._ranks_matter(slot.way) else 0
-        key = (slot.way.name, slot.layout.pipeline_parallel, ranks)
+        name = slot.way.name
+        matter = self._ranks_matter.get(name)
+        if matter is None:
+            bounded = self.question.limits.global_batch_size is not None
+            matter = self._ranks_matter[name] = bounded or self._splits.reach(slot.way).ranks_matter
+        key = (name, slot.layout.pipeline_parallel, slot.layout.data_parallel if matter else 0)
         found = self._batches.get(key)
         if found is None:
             found = self._batches[key] = tuple(self._listed(slot))
         return found
-
-    def _ranks_matter(self, way: Way) -> bool:
-        """Whether the batches of a slot depend on its data-parallel ranks."""
-        return self.question.limits.global_batch_size is not None or self._splits.reach(way).ranks_matter
 
     def _listed(self, slot: Slot) -> Iterator[Batch]:
         workload, layout = self.question.workload, slot.layout

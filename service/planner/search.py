@@ -2,33 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from service.estimator.errors import EstimatorError
 from service.estimator.result import Estimate
-from service.estimator.workload import Framework, ServeWorkload, TrainWorkload
+from service.estimator.workload import ServeWorkload, TrainWorkload
 from service.planner.bounds import kept_of_sequence, states_of
 from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import ALIKE, Clock, too_slow
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.moves import Config
+from service.planner.replays import Tried, nearest_to_replay
 from service.planner.subject import Subject, asked_once
 from service.planner.verdict import judge, missing_bytes
-
-MAX_REPLAYED = 3
-"""Configurations of one number of GPUs that are replayed although their numbers do not suffice: a replay may reserve less.
-
-Only transformers' steps are replayed: what other frameworks reserve is a ratio in either answer.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What came of one batch of a slot; no estimate where it was refused."""
-
-    batch: Batch
-    estimate: Estimate | None
-    missing_bytes: int
 
 
 class Search:
@@ -46,10 +32,11 @@ class Search:
         self._states = states_of(subject.architecture, self.question.workload)
         self._before_gradients = replace(self._states, gradients=0)
         self._kept = kept_of_sequence(subject.architecture, self.question.workload)
-        self._tried: dict[Slot, list[_Tried]] = {}
+        self._tried: dict[Slot, list[Tried]] = {}
         self._hopeless: dict[object, int] = {}
         self._confident = self.question.limits.confidence is not None
         self._bounded: dict[int, tuple[Slot, ...]] = {}
+        self._leasts: dict[int, bool] = {}
         self._needs: dict[Slot, int] = {}
         self._roomy: dict[Slot, tuple[Batch, ...]] = {}
 
@@ -192,10 +179,21 @@ class Search:
 
     def _smallest_fits(self, slot: Slot) -> bool:
         """Whether some batch of a slot fits; a question with limits of time asks for one that is in time as well."""
-        limited = self.clock.is_limited
-        return any(
-            (not limited or self._in_time(slot, batch)) and self._fits(slot, batch) for batch in self.space.batches(slot)
-        )
+        batches = self.space.batches(slot)
+        if self.clock.is_limited:
+            return any(self._in_time(slot, batch) and self._fits(slot, batch) for batch in batches)
+        if slot in self._tried or not self._is_least(batches):
+            return any(self._fits(slot, batch) for batch in batches)
+        fits = self._fits(slot, batches[0])
+        self.pruned["monotone"] += 0 if fits else len(batches) - 1
+        return fits
+
+    def _is_least(self, batches: tuple[Batch, ...]) -> bool:
+        """Whether all other batches need at least the memory of the first one."""
+        found = self._leasts.get(id(batches))  # one object for many slots, which the space keeps
+        if found is None:
+            found = self._leasts[id(batches)] = all(batch.dominates(batches[0]) for batch in batches)
+        return found
 
     def _is_open(self, slot: Slot) -> bool:
         """Whether nothing is known yet that rules a slot out."""
@@ -206,7 +204,7 @@ class Search:
         workload, layout = self.space.config(slot, batch)
         return self.clock.is_in_time(workload, self.clock.throughput(workload, layout))
 
-    def _least(self, slot: Slot) -> _Tried:
+    def _least(self, slot: Slot) -> Tried:
         """Return what comes of the batch that needs least."""
         batch = self.space.batches(slot)[0]
         return next((tried for tried in self._tried.get(slot, ()) if tried.batch == batch), None) or self._try(slot, batch)
@@ -231,7 +229,7 @@ class Search:
         """Whether as many shards with shorter sequences have failed at the same batch: the same states, and more tokens."""
         failed = self._hopeless.get(_alike(slot, batch), 0) >= slot.layout.context_parallel
         if failed:
-            self._tried.setdefault(slot, []).append(_Tried(batch, None, 1))
+            self._tried.setdefault(slot, []).append(Tried(batch, None, 1))
             self.pruned["longer_sequences"] += 1
         return failed
 
@@ -252,41 +250,41 @@ class Search:
         assert estimate is not None  # noqa: S101 - what fits was estimated
         return estimate.device_interval.high if self._confident else estimate.device_bytes
 
-    def _try(self, slot: Slot, batch: Batch) -> _Tried:
+    def _try(self, slot: Slot, batch: Batch) -> Tried:
         workload, layout = self.space.config(slot, batch)
         self.num_estimated += 1
         try:
             estimate = self.subject.numbers(workload, layout)
-            tried = _Tried(batch, estimate, self._missing(estimate))
+            tried = Tried(batch, estimate, self._missing(estimate))
             if tried.missing_bytes:
                 alike = _alike(slot, batch)
                 self._hopeless[alike] = max(self._hopeless.get(alike, 0), slot.layout.context_parallel)
         except EstimatorError as refusal:
             self.refusal = self.refusal or refusal
             self.pruned["cannot_run"] += 1
-            tried = _Tried(batch, None, 1)
+            tried = Tried(batch, None, 1)
         self._tried.setdefault(slot, []).append(tried)
         return tried
 
     def _replayed_fits(self, slots: Sequence[Slot], *, in_time: bool = True) -> Iterator[Candidate]:
         """Yield what is enough only when the allocator is replayed, of the configurations that come nearest."""
-        usable = self.subject.device.usable_bytes
-        near = [
-            (tried.missing_bytes, index)
-            for index, slot in enumerate(slots)
-            if (tried := self._least(slot)).estimate is not None
-            and slot.way.framework is Framework.TRANSFORMERS
-            and tried.missing_bytes
-            and tried.estimate.allocated_bytes <= usable
-        ]
-        for _, index in sorted(near)[:MAX_REPLAYED]:
-            slot = slots[index]
+        near = nearest_to_replay(((slot, self._least(slot)) for slot in slots), self.subject.device.usable_bytes)
+        for slot in near:
             batch = self.space.batches(slot)[0]
+            if self._lacks_at_best(slot, batch):
+                continue
             found = self.answered(slot, batch, self.clock.seconds_per_token(slot, batch))
             if found is None or found.missing_bytes:
                 continue
             if not in_time or self.clock.is_in_time(found.workload, found.throughput):
                 yield found
+
+    def _lacks_at_best(self, slot: Slot, batch: Batch) -> bool:
+        """Whether a configuration is too large even if the allocator leaves no hole: no replay of it needs to be tried."""
+        least = self.subject.least(*self.space.config(slot, batch))
+        lacks = least is not None and self._missing(least) > 0
+        self.pruned["replay_at_best"] += lacks
+        return lacks
 
     def _missing(self, estimate: Estimate) -> int:
         return missing_bytes(estimate, self.subject.device, confident=self._confident)

@@ -44,7 +44,7 @@ class Splits:
         self._model, self._question, self._asked = model, question, asked
         self._island = island_size or asked.gpus_per_node
         self._alone = alone
-        self._reaches: dict[Way, Reach] = {}
+        self._reaches: dict[str, Reach] = {}
 
     @cached_property
     def listed(self) -> tuple[Split, ...]:
@@ -53,9 +53,9 @@ class Splits:
 
     def reach(self, way: Way) -> Reach:
         """Return what a way lets the search combine."""
-        found = self._reaches.get(way)
+        found = self._reaches.get(way.name)
         if found is None:
-            found = self._reaches[way] = Reach(facts_of(self._model), self._workload(way), self._asked)
+            found = self._reaches[way.name] = Reach(facts_of(self._model), self._workload(way), self._asked)
         return found
 
     def sharding(self, way: Way) -> Sharding:

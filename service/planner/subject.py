@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from service.estimator.architecture import Architecture
-from service.estimator.corrections import Corrections
+from service.estimator.corrections import NOTHING, Corrections
 from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
 from service.estimator.estimate import PlanCache, estimate
@@ -15,6 +15,7 @@ from service.estimator.speed.throughput import WorkCache, throughput_of
 from service.estimator.workload import ServeWorkload, Workload
 
 Evaluate = Callable[[Workload, Layout], Estimate]
+Bound = Callable[[Workload, Layout], Estimate | None]
 CorrectionsFor = Callable[[Workload, Layout], Corrections | None]
 
 
@@ -31,6 +32,8 @@ class Subject:
     evaluate: Evaluate
     replayed: Evaluate | None = None
     outlined: Evaluate | None = None
+    least: Bound = lambda _workload, _layout: None
+    """The numbers below which no answer that is replayed can be; None where nothing tells."""
     works: WorkCache = field(default_factory=WorkCache)
 
     def answer(self, workload: Workload, layout: Layout) -> Estimate:
@@ -90,11 +93,18 @@ def make_subject(
             architecture, workload, layout=layout, device=device, corrections=known, plans=recordings, detail=detail
         )
 
+    def least(workload: Workload, layout: Layout) -> Estimate | None:
+        known = corrections_for(workload, layout)
+        if known is not None and (known.reserved != NOTHING or known.device_at_least_bytes):
+            return None  # what was measured of the reserved bytes may make less of more
+        return evaluate(workload, layout, Detail.LEAST)
+
     return Subject(
         architecture=architecture,
         device=device,
         evaluate=evaluate,
         replayed=partial(evaluate, detail=Detail.REPLAYED),
         outlined=partial(evaluate, detail=Detail.NUMBERS),
+        least=least,
         works=recordings.works,
     )

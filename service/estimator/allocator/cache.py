@@ -12,7 +12,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.events import Events
 from service.estimator.timeline import Timeline
 from service.estimator.training_pass import training_pass
-from service.estimator.workload import TrainWorkload
+from service.estimator.workload import Allocator, TrainWorkload
 
 V = TypeVar("V")
 
@@ -23,6 +23,12 @@ MAX_BYTES = 2**44
 """Nobody needs to know what is reserved beyond 16 TiB on one GPU, and addresses end somewhere."""
 _LOWEST_PER_MILLE, _HIGHEST_PER_MILLE = 995, 1060
 """A replay is believed when its blocks add up to the peak that the timeline knows, rounding up included."""
+
+
+def least_replay(kind: Allocator, timeline: Timeline) -> Replayed:
+    """Return what no replay is below: segments without a hole, and blocks as large as what is in them."""
+    peak = _peak_of(timeline)
+    return Replayed(kind=kind, reserved_bytes=peak, allocated_bytes=peak, peak_bytes=peak)
 
 
 class ReplayCache:
@@ -41,7 +47,7 @@ class ReplayCache:
         return self._replays[key]
 
     def _replayed(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
-        peak = max(moment.allocated_bytes for moment in timeline.moments)
+        peak = _peak_of(timeline)
         if peak > MAX_BYTES:
             return None
         how = training_pass(model, workload, layout)
@@ -60,6 +66,10 @@ class ReplayCache:
         if key not in self._logs:
             _keep(self._logs, key, log_training(model, how), MAX_LOGS)
         return self._logs[key]
+
+
+def _peak_of(timeline: Timeline) -> int:
+    return max(moment.allocated_bytes for moment in timeline.moments)
 
 
 def _keep(kept: dict[object, V], key: object, value: V, most: int) -> None:

@@ -41,8 +41,9 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     timelines = stage_timelines(model, workload, layout, device, recorder, every=every)
     tokens = workload.micro_batch_size * workload.sequence_length
     timelines = tuple(line.with_corrections(corrections, tokens) for line in timelines) if corrections else timelines
-    worst = max(timelines, key=lambda timeline: timeline.peak.allocated_bytes)
-    moments, peak = worst.moments, worst.peak
+    peaks = [line.peak for line in timelines]
+    worst, peak = max(zip(timelines, peaks, strict=True), key=lambda pair: pair[1].allocated_bytes)
+    moments = worst.moments
     draft = Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
@@ -55,7 +56,9 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         approximate=model.spec.approximate,
         kind="megatron",
         allocator=workload.allocator,
-        stages=tuple(Stage(line.stage, line.peak.allocated_bytes, line.steady_bytes) for line in timelines),
+        stages=tuple(
+            [Stage(line.stage, top.allocated_bytes, line.steady_bytes) for line, top in zip(timelines, peaks, strict=True)]
+        ),
         worst_stage=worst.stage,
         assumptions=_assumptions(model),
         warnings=_warnings(workload, layout),

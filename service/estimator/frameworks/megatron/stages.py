@@ -1,6 +1,7 @@
 """Pipeline stages: which layers each holds, and how many micro-batches' tensors it keeps (Megatron-LM's schedules.py)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from service.estimator.architecture import Architecture
 from service.estimator.families.moe_tree import MoeSpec
@@ -17,10 +18,41 @@ class StageLayers:
     last: bool
 
 
-def chunks_of(model: Architecture, layout: Layout, stage: int) -> tuple[StageLayers, ...]:
-    """Return a stage's chunks in the order of the model: one, or ``virtual_pipeline_stages`` that alternate between stages."""
-    stages, virtual = layout.pipeline_parallel, layout.virtual_pipeline_stages
-    each, leading = model.num_hidden_layers // (stages * virtual), dense_layers(model)
+Chunks = tuple[StageLayers, ...]
+ByStage = tuple[tuple[int, Chunks], ...]
+"""Stages, each with its chunks in the order of the model: one, or ``virtual_pipeline_stages`` that alternate between stages."""
+
+
+def chunks_of(model: Architecture, layout: Layout, stage: int) -> Chunks:
+    """Return one stage's chunks."""
+    return chunks_by_stage(model, layout)[stage][1]
+
+
+def chunks_by_stage(model: Architecture, layout: Layout) -> ByStage:
+    """Return all stages."""
+    return _chunks(model.num_hidden_layers, dense_layers(model), layout.pipeline_parallel, layout.virtual_pipeline_stages)
+
+
+def first_of_alike(model: Architecture, layout: Layout) -> ByStage:
+    """Return the first of the stages that have the same layers."""
+    return _first_of_alike(
+        model.num_hidden_layers, dense_layers(model), layout.pipeline_parallel, layout.virtual_pipeline_stages
+    )
+
+
+@lru_cache(maxsize=1024)
+def _first_of_alike(num_layers: int, leading: int, stages: int, virtual: int) -> ByStage:
+    listed = _chunks(num_layers, leading, stages, virtual)
+    return tuple({chunks: (stage, chunks) for stage, chunks in reversed(listed)}.values())[::-1]
+
+
+@lru_cache(maxsize=1024)
+def _chunks(num_layers: int, leading: int, stages: int, virtual: int) -> ByStage:
+    each = num_layers // (stages * virtual)
+    return tuple((stage, _of_stage(stage, each, leading, stages, virtual)) for stage in range(stages))
+
+
+def _of_stage(stage: int, each: int, leading: int, stages: int, virtual: int) -> Chunks:
     chunks = []
     for position in range(stage, stages * virtual, stages):
         dense = min(max(leading - position * each, 0), each)

@@ -9,7 +9,7 @@ from service.estimator.device import Device
 from service.estimator.frameworks.megatron.chunks import ChunkRecord
 from service.estimator.frameworks.megatron.parameters import StageParameters, stage_parameters
 from service.estimator.frameworks.megatron.shape import Shape, Switches, shape_of, switches_of
-from service.estimator.frameworks.megatron.stages import StageLayers, chunks_of, in_flight, joined
+from service.estimator.frameworks.megatron.stages import StageLayers, chunks_by_stage, first_of_alike, in_flight, joined
 from service.estimator.frameworks.megatron.states import StageStates, stage_states
 from service.estimator.frameworks.megatron.workspaces import Generation, generation_of, workspace_bytes
 from service.estimator.layout import Layout
@@ -73,10 +73,8 @@ def stage_timelines(
     fused = Generation.HOPPER <= generation <= latest
     shape, how = shape_of(model, layout), switches_of(workload, fused_attention=fused)
     walk = _Walk(workload, layout, shape, recorder(shape, how), generation)
-    stages = [(stage, chunks_of(model, layout, stage)) for stage in range(layout.pipeline_parallel)]
-    if not every:
-        stages = list({chunks: (stage, chunks) for stage, chunks in reversed(stages)}.values())[::-1]
-    return tuple(walk.stage(stage, chunks) for stage, chunks in stages)
+    stages = chunks_by_stage(model, layout) if every else first_of_alike(model, layout)
+    return tuple([walk.stage(stage, chunks) for stage, chunks in stages])
 
 
 class _Walk:
@@ -175,7 +173,10 @@ def _highest(name: str, standing: Parts, running: list[tuple[_Chunk, int]]) -> M
 
 
 def _plus(standing: Parts, more: Parts) -> Parts:
-    return {name: standing.get(name, 0) + more.get(name, 0) for name in (*standing, *more)}
+    both = dict(standing)
+    for name, bytes_ in more.items():
+        both[name] = both.get(name, 0) + bytes_
+    return both
 
 
 def _moment(name: str, parts: Parts) -> Moment:
