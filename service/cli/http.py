@@ -10,7 +10,9 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from service.errors import ServiceError
+from service.client.bearer import bearer
+from service.client.naming import NO_NAMES
+from service.errors import InvalidRequestError, ServiceError
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 PAGE = 200
@@ -48,7 +50,11 @@ def connect(server: str | None) -> Iterator[httpx.Client]:
 
 def _headers() -> dict[str, str]:
     key = os.environ.get("HEADROOM_API_KEY")
-    return {"accept": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+    try:
+        return {"accept": "application/json"} | ({"authorization": bearer(key)} if key else {})
+    except ValueError as error:
+        message = f"HEADROOM_API_KEY: {error}"
+        raise ServiceError(message) from None
 
 
 def _check_url(url: str) -> None:
@@ -112,7 +118,10 @@ def replace(client: httpx.Client, path: str, body: object) -> Document:
 
 
 def path_of(*parts: str) -> str:
-    """Return ``/v1/a/b`` with every part quoted."""
+    """Return ``/v1/a/b`` with every part quoted; raises InvalidRequestError for a part that names nothing."""
+    if not NO_NAMES.isdisjoint(parts):
+        message = f"{'/'.join(parts)!r} has a part that is no name: an empty one, '.' or '..'"
+        raise InvalidRequestError(message)
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 

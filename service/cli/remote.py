@@ -2,6 +2,7 @@
 
 from service.cli.http import Document, ask, connect, path_of, read
 from service.client.flat import flat
+from service.errors import InvalidRequestError
 
 
 def fit(document: Document, server: str) -> Document:
@@ -13,8 +14,12 @@ def fit(document: Document, server: str) -> Document:
 
 def how_many(document: Document, server: str) -> Document:
     """Return the server's answer to a how-many question, asked by query parameters."""
+    try:
+        query = flat(document)
+    except ValueError as error:
+        raise InvalidRequestError(str(error)) from None
     with connect(server) as client:
-        return read(client, path_of("how-many"), **flat(document))
+        return read(client, path_of("how-many"), **query)
 
 
 def plan(document: Document, server: str) -> Document:

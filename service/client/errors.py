@@ -44,7 +44,7 @@ class ProblemError(HeadroomError):
         self.type = str(members.get("type", f"http-{status}"))
         self.title = str(members.get("title", httpx.codes.get_reason_phrase(status)))
         self.detail = str(members.get("detail", f"the server answered with {status}"))
-        self.errors = tuple(_offending(found) for found in members.get("errors", ()))
+        self.errors = _offending(members.get("errors"))
         self.request_id = request_id
         super().__init__(self.detail)
 
@@ -125,5 +125,16 @@ def problem_from(status: int, members: Mapping[str, Any], *, request_id: str | N
     return kind(status, members, request_id=request_id)
 
 
-def _offending(found: Mapping[str, Any]) -> OffendingValue:
-    return OffendingValue(field=str(found["field"]), message=str(found["message"]), nearest=found.get("nearest"))
+def _offending(found: object) -> tuple[OffendingValue, ...]:
+    """Return what is wrong with which value; ``errors`` is no word of RFC 9457, so whoever answers may mean something else."""
+    listed = found if isinstance(found, list) else [] if found is None else [found]
+    return tuple(_offending_value(one) if isinstance(one, Mapping) else _said(one) for one in listed)
+
+
+def _offending_value(found: Mapping[str, Any]) -> OffendingValue:
+    message = found.get("message") or found.get("detail") or ""
+    return OffendingValue(field=str(found.get("field") or ""), message=str(message), nearest=found.get("nearest"))
+
+
+def _said(found: object) -> OffendingValue:
+    return OffendingValue(field="", message=str(found))

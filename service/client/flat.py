@@ -4,17 +4,33 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_SECTIONS = frozenset({"workload", "layout", "constraints", "gpu"})
+
 
 def flat(words: Mapping[str, Any]) -> dict[str, str]:
-    """Return a question as query parameters: the members of a section by their own names, an adapter's with its section."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in _flat(words)}
+    """Return a question as query parameters: the members of a section by their own names, an adapter's with its section.
+
+    Raises ValueError for what a query cannot spell, which a body of ``POST /v1/plans`` can.
+    """
+    parameters: dict[str, str] = {}
+    for path, name, value in _flat(words):
+        text = value if isinstance(value, str) else json.dumps(value)
+        if value is not None and not isinstance(value, str | int | float):
+            message = f"{path} is {text}, and a question of how many takes one word or number for each; `plan` takes more"
+            raise ValueError(message)
+        if parameters.setdefault(name, text) != text:
+            message = f"{path} is {text}, and {name} has been said before as {parameters[name]}; say it once"
+            raise ValueError(message)
+    return parameters
 
 
-def _flat(words: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+def _flat(words: Mapping[str, Any]) -> Iterator[tuple[str, str, object]]:
     for name, value in words.items():
-        if name == "lora":
-            yield from ((f"lora_{inner}", part) for inner, part in value.items())
-        elif isinstance(value, Mapping):
-            yield from _flat(value)
-        else:
-            yield name, value
+        if name not in _SECTIONS or isinstance(value, str):
+            yield name, name, value
+            continue
+        for inner, part in value.items():
+            if inner == "lora" and isinstance(part, Mapping):
+                yield from ((f"{name}.lora.{last}", f"lora_{last}", said) for last, said in part.items())
+            else:
+                yield f"{name}.{inner}", inner, part

@@ -1,6 +1,7 @@
 """The client: questions, stored resources and measurements of one Headroom server, typed, patient and safe to repeat.
 
-A refusal is raised as a ``ProblemError``; what does not fit is an answer. Every method may raise ``HeadroomError``.
+A refusal is raised as a ``ProblemError``; what does not fit is an answer. Every method may raise ``HeadroomError``, and
+ValueError for what no request can carry.
 """
 
 import os
@@ -15,6 +16,7 @@ import httpx
 from attrs import evolve
 
 from service.client.asking import Gpu, Layout, Model, Plain, Workload, plain, question
+from service.client.bearer import bearer
 from service.client.errors import ProblemError, problem_from
 from service.client.flat import flat
 from service.client.generated.api.calibrations import list_calibrations, read_accuracy
@@ -70,7 +72,8 @@ class Headroom:
     ) -> None:
         """Talk to the server at ``url``, else to HEADROOM_URL's, else to the usual one, with ``api_key`` or HEADROOM_API_KEY.
 
-        ``http`` stands in for the network, for certificates of one's own or in tests. Raises ValueError for no address.
+        ``http`` stands in for the network, for certificates of one's own or in tests. White space around a key is left out.
+        Raises ValueError for no address, and for a key that is none.
         """
         address = url or os.environ.get("HEADROOM_URL") or DEFAULT_SERVER
         _check(address)
@@ -78,7 +81,7 @@ class Headroom:
         client = httpx.Client(
             base_url=address,
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
-            headers={"accept": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {}),
+            headers={"accept": "application/json"} | ({"authorization": bearer(key)} if key else {}),
             transport=http,
         )
         self._transport = Transport(client, retries or Retries())

@@ -9,6 +9,7 @@ import httpx
 
 from service.client.errors import TooManyRequestsError, UnknownAnswerError, UnreachableError, problem_of
 from service.client.generated.types import Call
+from service.client.naming import check_path
 from service.client.retrying import Repeat, Retries, retry_after_s
 
 CONNECT_TIMEOUT_S = 5.0
@@ -33,13 +34,18 @@ class Transport:
         self._retries = retries
 
     def send(self, call: Call[T], repeat: Repeat) -> Received[T]:
-        """Send a call and return its answer; raises ProblemError for a refusal and UnreachableError where none came."""
+        """Send a call and return its answer.
+
+        Raises ProblemError for a refusal, UnreachableError where no answer came, and ValueError for what cannot be sent.
+        """
+        check_path(call.path)
         attempt = 0
         while True:
             attempt += 1
             wait_s = self._retries.wait_s(attempt)
             try:
-                response = self._once(call)
+                with _told():
+                    response = self._once(call)
             except httpx.TransportError as fault:
                 if wait_s is None or not repeat.after_fault(fault):
                     raise _unreachable(self._client, fault) from fault
@@ -57,7 +63,7 @@ class Transport:
         """Open a stream of events after ``last_event_id``; one that is silent for ``silence_s`` raises httpx.ReadTimeout."""
         headers = {"accept": "text/event-stream"} | ({"last-event-id": last_event_id} if last_event_id else {})
         timeout = httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
-        with self._client.stream("GET", path, headers=headers, timeout=timeout) as response:
+        with _told(), self._client.stream("GET", path, headers=headers, timeout=timeout) as response:
             if not response.is_success:
                 response.read()
                 raise _refusal(response, retry_after_s(response))
@@ -71,6 +77,19 @@ class Transport:
     def close(self) -> None:
         """Close every connection."""
         self._client.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell apart from a network that fails what another try does not mend: a request, or an answer, that is no HTTP."""
+    try:
+        yield
+    except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError) as fault:
+        message = f"no request can carry that: {fault}"
+        raise ValueError(message) from fault
+    except (httpx.DecodingError, httpx.TooManyRedirects) as fault:
+        message = f"an answer came that cannot be read: {fault}"
+        raise UnknownAnswerError(message) from fault
 
 
 def _received(call: Call[T], response: httpx.Response) -> Received[T]:

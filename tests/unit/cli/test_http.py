@@ -98,6 +98,29 @@ def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> No
         assert client.base_url.host == "named"
 
 
+@pytest.mark.parametrize("key", ["hr_secret\nx", "hr_sécret", "hr secret", "\n"])
+def test_a_key_that_is_none_is_refused_without_saying_it(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """What a command prints stands in logs for years."""
+    monkeypatch.setenv("HEADROOM_API_KEY", key)
+    with pytest.raises(ServiceError, match="HEADROOM_API_KEY: the key") as told, connect("http://server"):
+        pass
+    assert "cret" not in str(told.value)
+
+
+def test_the_end_of_a_file_is_no_part_of_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is read out of a file more often than not."""
+    monkeypatch.setenv("HEADROOM_API_KEY", "hr_k\r\n")
+    with connect("http://server") as client:
+        assert client.headers["authorization"] == "Bearer hr_k"
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    """It would ask for the list, or for something else."""
+    with pytest.raises(ServiceError, match="no name"):
+        path_of("models", name)
+
+
 def test_names_in_paths_are_quoted() -> None:
     """A name with a slash stays one part of the path."""
     assert path_of("models", "meta-llama/Llama-2-7b") == "/v1/models/meta-llama%2FLlama-2-7b"
