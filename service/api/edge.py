@@ -28,6 +28,8 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT_HEADER = b"traceparent"
 _NOT_TRACED = frozenset(("/healthz", "/readyz", "/metrics"))
 """Asked every few seconds by machines; a trace of each would hide the others."""
+_MAX_PATH_CHARS = 512
+"""Of a path in the log of changes; every path that names something is shorter."""
 _FAULTS = 500
 _UNROUTED = "unrouted"
 
@@ -64,8 +66,18 @@ class Edge:
             route = await self._measure(scope, receive, answer)
             if told is not NO_SPAN:
                 _describe(told, scope, route, answer.status)
-        event = _change_in(scope, answer.status)
-        if event is not None:
+        await self._note_change(scope, answer.status)
+
+    async def _note_change(self, scope: HTTPScope, status: int) -> None:
+        """Write down who asked for a change, whatever came of it; a question is none, nor what came to no operation."""
+        operation = scope["state"].get("operation")
+        if not isinstance(operation, Operation) or not operation.is_change:
+            return
+        event = _change(scope, operation, status)
+        if principal_in(scope) is None:
+            # Whoever has no key would fill the database for as long as he likes; a log is rotated.
+            log.warning("change.not_let_in", **_facts(event))
+        else:
             await anyio.to_thread.run_sync(self._write_down, event)
 
     async def _measure(self, scope: HTTPScope, receive: Receive, answer: "_Outgoing") -> str:
@@ -136,22 +148,30 @@ class _HeadersOnly:
         return {"type": "http.disconnect"}
 
 
-def _change_in(scope: HTTPScope, status: int) -> AuditEvent | None:
-    """Return what the log of changes keeps of a request; ``None`` for one that changes nothing, or came to no operation."""
-    operation = scope["state"].get("operation")
-    if not isinstance(operation, Operation) or not operation.is_change:
-        return None
+def _change(scope: HTTPScope, operation: Operation, status: int) -> AuditEvent:
+    """Return what the log of changes keeps of a request."""
     principal, client = principal_in(scope), scope.get("client")
     return AuditEvent(
         principal="nobody" if principal is None else principal.name,
         key_id=None if principal is None or principal.key_id is None else UUID(principal.key_id),
         operation=operation.id,
         method=scope["method"],
-        path=scope["path"],
+        path=_shown(scope["path"]),
         status=status,
         request_id=str(scope["state"]["request_id"]),
         peer=None if client is None else client[0],
     )
+
+
+def _facts(event: AuditEvent) -> dict[str, object]:
+    return {name: getattr(event, name) for name in ("operation", "method", "path", "status", "request_id", "peer")}
+
+
+def _shown(path: str) -> str:
+    """Return a path as it can be stored and read: what cannot be printed is escaped, and its end left out past a length."""
+    start = path[:_MAX_PATH_CHARS]
+    text = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in start)
+    return text if len(text) <= _MAX_PATH_CHARS and start == path else f"{text[: _MAX_PATH_CHARS - 1]}…"
 
 
 def _ids(scope: Scope) -> tuple[bytes, str | None]:

@@ -33,7 +33,7 @@ def read_inventory(pools: list[PoolRequest]) -> ClusterInventory:
     """Return the pools of a request; raises InvalidInputError where they have more nodes than a cluster may."""
     nodes = sum(optional(pool.num_nodes) or len(optional(pool.nodes) or ()) for pool in pools)
     if nodes > MAX_NODES:
-        message = f"the pools have {nodes:,} nodes, and a cluster may have {MAX_NODES:,}; store the rest as clusters of their own"
+        message = f"the pools have {nodes:,} nodes, and a cluster may have {MAX_NODES:,}; store the rest as other clusters"
         raise InvalidInputError(message, field="pools")
     return ClusterInventory(pools=tuple(_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools)))
 

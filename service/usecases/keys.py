@@ -10,7 +10,7 @@ from service.access.keys import Principal, Scope, granted, matches, new_token, p
 from service.db.access_values import AuditEvent, NewKey, StoredAuditEvent, StoredKey
 from service.db.queries import keys as queries
 from service.db.session import transaction
-from service.errors import NotFoundError, UnauthorizedError, UnavailableError
+from service.errors import NotFoundError, ServiceError, UnauthorizedError, UnavailableError
 from service.logs import logger
 from service.usecases.access import Page, PageRequest, Sessions
 
@@ -69,11 +69,11 @@ def note_use(sessions: Sessions, key_ids: frozenset[UUID]) -> None:
 
 
 def write_down(sessions: Sessions, event: AuditEvent) -> None:
-    """Keep who changed what; where the database is away, the process's own log keeps it."""
+    """Keep who changed what; where the database is away or refuses it, the process's own log keeps it."""
     try:
         with transaction(sessions) as session:
             queries.insert_event(session, event)
-    except UnavailableError as error:
+    except ServiceError as error:
         facts = {name: str(getattr(event, name)) for name in AuditEvent.__dataclass_fields__}
         _log.error("audit.not_stored", reason=error.detail, **facts)
 

@@ -78,7 +78,9 @@ class PoolRequest(Strict, frozen=True, kw_only=True):
     num_nodes: Annotated[Annotated[int, Meta(ge=0, le=10_000)] | UnsetType, Meta(description="Nodes without names.")] = UNSET
 
 
-Pools = Annotated[list[PoolRequest], Meta(min_length=1, max_length=100, description="Pools of equal nodes, 10,000 nodes in all at most.")]
+Pools = Annotated[
+    list[PoolRequest], Meta(min_length=1, max_length=100, description="Pools of equal nodes, 10,000 nodes in all at most.")
+]
 
 
 class ClusterCreate(Strict, frozen=True, kw_only=True):
