@@ -137,6 +137,16 @@ class Architecture:
         return sum(weight.numel for weight in self.head_unit_weights)
 
     @property
+    def root_elements(self) -> int:
+        """Elements outside of all layers, a tower's among them: those of the root unit where parameters are sharded."""
+        return self.counts.outside_blocks - sum(weight.numel for weight in self.tower_layer_weights)
+
+    @property
+    def tower_layer_weights(self) -> tuple[Weight, ...]:
+        """The tensors of the layers of a tower beside the language model."""
+        return self.images.layer_weights if self.images is not None else ()
+
+    @property
     def head_unit_weights(self) -> tuple[Weight, ...]:
         """The tensors of that unit."""
         norm = self.final_norm.weights() if self.final_norm is not None else ()

@@ -31,6 +31,8 @@ class ImageInput:
     linears: tuple[Linear, ...] = ()
     unread_weights: tuple[Weight, ...] = ()
     unread_linears: tuple[Linear, ...] = ()
+    layer_weights: tuple[Weight, ...] = ()
+    """The parameter tensors of a tower's layers, each of which is a sharded unit beside those of the language model."""
     idle_names: frozenset[str] = field(init=False)
     unread_names: frozenset[str] = field(init=False)
 

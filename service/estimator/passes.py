@@ -136,8 +136,9 @@ def _logged(model: Architecture, how: TrainingPass, *, shortens: bool) -> Loggin
 def _unit_tensors(model: Architecture, ranks: int) -> dict[int, tuple[int, ...]]:
     """Return the tensors of every sharded unit: each kind of block, and the root with all that is outside of them."""
     inside = [tuple(elements_over([weight], ranks) for weight in block.weights()) for block, _ in model.blocks]
+    tower = {weight.name for weight in model.tower_layer_weights}
     first = 1 + (model.position_embedding is not None)
-    numels = [elements_over([weight], ranks) for weight, _ in model.weights()]
+    numels = [elements_over([weight], ranks) for weight, _ in model.weights() if weight.name not in tower]
     root = (*numels[:first], *numels[first + sum(map(len, inside)) :])
     return {sum(unit): unit for unit in (*inside, root)}
 

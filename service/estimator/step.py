@@ -42,7 +42,7 @@ class Step:
         if self.units is not None:
             counts, whole = self.model.counts, self.run.trains_all and not self.run.frozen
             head = self.model.head_unit_elements if whole else 0
-            self.units.open_root(counts.outside_blocks, counts.largest_block, head=head)
+            self.units.open_root(self.model.root_elements, counts.largest_block, head=head)
         return self.stacked(ids)
 
     def stacked(self, ids: Value) -> Value:
@@ -161,17 +161,20 @@ class Step:
         loss.node.grad = tape.scratch(loss.numel, loss.dtype)
         tape.run_backward()
         if self.units is not None:
-            elements = self.model.counts.outside_blocks
+            elements = self.model.root_elements
             self.units.close_root(elements, self._trained_outside() if self.run.trains_all else 0)
 
     def _trained_outside(self) -> int:
-        """Return the trained elements outside of the blocks."""
-        outside, run = self.model.counts.outside_blocks, self.run
-        if not run.frozen:
+        """Return the elements outside of the layers that get a gradient: trained, and not of an image tower left idle."""
+        outside, run, images = self.model.root_elements, self.run, self.model.images
+        if not run.frozen and images is None:
             return outside
-        inside = {weight for block, _ in self.model.blocks for weight in block.weights()}
+        inside = {weight for block, _ in self.model.blocks for weight in block.weights()} | {*self.model.tower_layer_weights}
+        idle = images.idle(run.images) if images is not None else frozenset()
         return outside - sum(
-            weight.numel for weight, _ in self.model.weights() if weight not in inside and not run.trains(weight)
+            weight.numel
+            for weight, _ in self.model.weights()
+            if weight not in inside and (weight.name in idle or not run.trains(weight))
         )
 
     def _drop_tables(self) -> None:

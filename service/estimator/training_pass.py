@@ -116,8 +116,9 @@ def _filled(model: Architecture, workload: TrainWorkload, layout: Layout, gather
     counts, blocks = model.counts, [[*block.weights()] for block, _ in model.blocks]
     inside = sum(elements_over(block, ranks) * count for block, (_, count) in zip(blocks, model.blocks, strict=True))
     everything = sum(elements_over([weight], ranks) * count for weight, count in counts.tensors)
+    inside += elements_over(model.tower_layer_weights, ranks)
     filling = Filling(
-        outside=everything - inside - counts.outside_blocks,
+        outside=everything - inside - model.root_elements,
         head=elements_over(model.head_unit_weights, ranks) - model.head_unit_elements,
     )
     return replace(gathers, uneven=ranks, filling=filling)

@@ -79,6 +79,9 @@ CASES = (
     # What is gathered ahead in backward is the block before, be it larger; an embedding that is not dropped stays.
     Drawn(family="deepseek_v2", workload=TRAIN, changes={"intermediate_size": 512, "num_experts_per_tok": 1}, layout=SHARDED),
     Drawn(family="llama", workload=TRAIN, changes=UNTIED, layout=KEPT),
+    # A tower's layers are units of their own, which text gathers none of; a batch of one row is whole on the first rank.
+    Drawn(family="gemma3", workload=TRAIN, layout=SHARDED),
+    Drawn(family="vit", workload=replace(TRAIN, sequence_length=17), layout=SHARDED),
     # Fields that are not those of the usual small model.
     Drawn(family="opt", workload=TRAIN, changes={"do_layer_norm_before": False}),
     Drawn(family="qwen3_moe", workload=TRAIN, changes={"num_experts": 8, "mlp_only_layers": [0]}),

@@ -117,4 +117,5 @@ def _tower(spec: TowerSpec) -> Tower:
         num_layers=spec.vision_layers,
         used_layers=spec.vision_layers,
         last_norm=vision_norm("post_layernorm", width),
+        sharded=True,
     )

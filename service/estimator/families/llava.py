@@ -90,7 +90,7 @@ def build(spec: DecoderSpec) -> Architecture:
     """Return the language model's tree with tower and projection beside it."""
     assert isinstance(spec, LlavaSpec)  # noqa: S101 - the family's own SPEC
     text, tower = build_decoder(spec), clip_tower(spec, used_layers=spec.vision_used_layers)
-    reader = ImageReader(sight=TowerSight(tower=tower, projector=_projector(spec)))
+    reader = ImageReader(sight=TowerSight(tower=replace(tower, sharded=True), projector=_projector(spec)))
     tokens = tower.pixels.num_patches if spec.vision_drops_class_token else tower.pixels.num_positions
     return replace(
         text,

@@ -29,6 +29,10 @@ class Sight(Protocol):
         """Return the linear layers that adapters can target."""
         ...
 
+    def layer_weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors of the layers."""
+        ...
+
     def unread_weights(self) -> tuple[Weight, ...]:
         """Return the parameter tensors that nothing reads the result of."""
         ...
@@ -134,6 +138,10 @@ class TowerSight:
         """Return the linear layers of both that adapters can target."""
         return (*self.tower.linears(), *self.projector.linears())
 
+    def layer_weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors of the layers, those after the one that is read too."""
+        return tuple(self.tower.layer_weights())
+
     def unread_weights(self) -> tuple[Weight, ...]:
         """Return the parameter tensors of the layers after the one that is read."""
         return tuple(self.tower.unread_weights())
@@ -200,6 +208,7 @@ class ImageReader:
             linears=sight.linears(),
             unread_weights=sight.unread_weights(),
             unread_linears=sight.unread_linears(),
+            layer_weights=sight.layer_weights(),
         )
 
     def embed(self, run: Recording, tokens: Value) -> Embedded:

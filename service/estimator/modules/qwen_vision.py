@@ -165,9 +165,13 @@ class PatchSight:
 
     def weights(self) -> tuple[Weight, ...]:
         """Return the parameter tensors."""
-        inner = [(self._at(index), weight) for index, layer in enumerate(self.layers) for weight in layer.weights()]
         outer = [weight for part in (self.norm, *self.merger) for weight in part.weights()]
-        return (self.kernel, *(Weight(scope + w.name, w.kind, w.shape) for scope, w in inner), *outer)
+        return (self.kernel, *self.layer_weights(), *outer)
+
+    def layer_weights(self) -> tuple[Weight, ...]:
+        """Return the parameter tensors of the layers."""
+        inner = [(self._at(index), weight) for index, layer in enumerate(self.layers) for weight in layer.weights()]
+        return tuple(Weight(scope + w.name, w.kind, w.shape) for scope, w in inner)
 
     def linears(self) -> tuple[Linear, ...]:
         """Return the linear layers that adapters can target."""
@@ -211,11 +215,9 @@ class PatchSight:
         tape, size = run.tape, bytes_of(extent.tokens(self.head_dim), DType.FP32)
         tables: list[Storage] = [tape.allocate(Category.ACTIVATIONS, size) for _ in range(2)]
         tape.hook(lambda: tape.release(*tables))
-        units, run.units = run.units, None
         for number, (layer, equal) in enumerate(groupby(self.layers)):
             over_images: BlockModule = ImageLayer(layer=layer, extent=extent)
             x = repeated(run, over_images, len(list(equal)), f"{self.scope}{number}.", x)
-        run.units = units
         if not x.requires_grad:
             tape.release(*tables)
             tables.clear()

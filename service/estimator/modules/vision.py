@@ -131,14 +131,15 @@ class Pixels:
 
     @property
     def token(self) -> Weight:
-        """The class token."""
-        return Weight("embeddings.class_embedding", KIND, (self.width,))
+        """The class token: a row where positions are a table, else a batch of one sequence with one position (ViT)."""
+        return Weight("embeddings.class_embedding", KIND, (self.width,) if self.position_table else (1, 1, self.width))
 
     @property
     def positions(self) -> Weight:
         """The positions, counted as an embedding where they are a table."""
-        kind = "embedding" if self.position_table else KIND
-        return Weight("embeddings.position_embedding", kind, (self.num_positions, self.width))
+        if not self.position_table:
+            return Weight("embeddings.position_embedding", KIND, (1, self.num_positions, self.width))
+        return Weight("embeddings.position_embedding", "embedding", (self.num_positions, self.width))
 
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
@@ -196,11 +197,15 @@ class Tower:
     def weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors."""
         yield from (_renamed(weight, self.scope) for weight in self.pixels.weights())
-        for index in range(self.num_layers):
-            yield from self._layer(index)
+        yield from self.layer_weights()
         for norm in (self.first_norm, self.last_norm):
             if norm is not None:
                 yield from (_renamed(weight, self.scope) for weight in norm.weights())
+
+    def layer_weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors of the layers."""
+        for index in range(self.num_layers):
+            yield from self._layer(index)
 
     def unread_weights(self) -> Iterator[Weight]:
         """Yield the parameter tensors that a language model reads no result of: later layers, the norm of the class token."""
@@ -230,8 +235,8 @@ class Tower:
         return first, last
 
     def one_layer(self, run: Recording, x: Value, extent: ImageExtent, scope: str) -> Value:
-        """Record one more layer after ``x``, which is dropped; it is a part of the root unit."""
-        units, run.units = run.units, None
+        """Record one more layer after ``x``, which is dropped."""
+        units, run.units = run.units, run.units if self.sharded else None
         y = repeated(run, ImageLayer(layer=self.layer, extent=extent), 1, scope, x)
         run.units = units
         return y
