@@ -1,0 +1,167 @@
+"""Searches against trying everything: replicas of two engines, MIG slices, and states that leave the GPU.
+
+What is tried is listed here, apart from the search, and answered in full.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from random import Random
+
+import pytest
+
+from service.estimator.device import Device
+from service.estimator.errors import EstimatorError
+from service.estimator.estimate import PlanCache
+from service.estimator.layout import Layout
+from service.estimator.units import MIB
+from service.estimator.workload import Engine, Offload, OffloadTarget, ServeWorkload, TrainWorkload, Workload
+from service.planner.layouts import Space
+from service.planner.legality.legal import Legality
+from service.planner.objectives import Objective
+from service.planner.offer import Offer
+from service.planner.plans import plan_on
+from service.planner.search import Search
+from service.planner.space import Limits, Question
+from service.planner.subject import Subject, make_subject
+from service.planner.verdict import missing_bytes
+from tests.unit.planner.builders import a_device, shallow
+from tests.unit.planner.test_against_brute_force import layouts
+
+SEED, NUM_QUESTIONS = 20261122, 75
+MODEL = shallow("tinyllama-1.1b", 2)
+LEGALITY = Legality(MODEL)
+TRAINED = TrainWorkload(sequence_length=256)
+TARGETS = tuple(OffloadTarget)
+MOVED = tuple(Offload(optimizer=optimizer, parameters=parameters) for optimizer, parameters in product(TARGETS, TARGETS))
+Configurations = Iterator[tuple[Workload, Layout]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One random question on a GPU of random memory, and everything that it allows."""
+
+    device: Device
+    question: Question
+    objective: Objective
+
+
+def served(random: Random, engine: Engine) -> Case:
+    """Return a question about replicas; where sequences are counted, about how many of them."""
+    pooled = engine is Engine.VLLM
+    workload = ServeWorkload(
+        engine=engine,
+        num_sequences=random.choice([64, 1024, 4096] if pooled else [1, 16, 64]),
+        prompt_tokens=random.choice([256, 1024]),
+        output_tokens=random.choice([64, 512]),
+        max_model_len=2048 if pooled else None,
+    )
+    limits = Limits(
+        max_gpus=random.choice([2, 3, 6]),
+        confidence=random.choice([0.95, None]),
+        min_num_sequences=random.choice([None, None, 2 * workload.num_sequences, 3 * workload.num_sequences - 1]),
+    )
+    device = a_device(int((random.uniform(6, 20) if pooled else random.uniform(1, 6)) * 1024) * MIB)
+    question = Question(workload=workload, layout=Layout(), limits=limits)
+    return Case(device=device, question=question, objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]))
+
+
+def on_slices(random: Random) -> Case:
+    """Return a question about MIG slices, on which every replica stands alone, and every job."""
+    case = served(random, Engine.VLLM) if random.random() < 0.5 else offloading(random)
+    return replace(case, device=replace(case.device, mig_profile="3g.40gb"))
+
+
+def offloading(random: Random) -> Case:
+    """Return a question whose states may live in the host's memory, and on an NVMe where a node has one."""
+    host, nvme = random.choice([None, 2, 8]), random.choice([None, 4])
+    gib = 1024 * MIB
+    layout = Layout(host_memory_bytes=host and host * gib, nvme_bytes=nvme and nvme * gib)
+    question = Question(
+        workload=replace(TRAINED, micro_batch_size=random.choice([1, 4])),
+        layout=layout,
+        fixed=frozenset({"micro_batch_size", "activation_checkpointing", "gradient_accumulation_steps", "context_parallel"}),
+        limits=Limits(max_gpus=random.choice([1, 2]), confidence=random.choice([0.95, None])),
+        frameworks=frozenset(random.sample(["ddp", "deepspeed", "fsdp2"], 2)),
+        allow=frozenset({"offload"}),
+    )
+    device = a_device(int(random.uniform(1.2, 7) * 1024) * MIB)
+    return Case(device=device, question=question, objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]))
+
+
+def everything(question: Question) -> Configurations:
+    """Yield every configuration that a question allows, legal or not."""
+    workload = question.workload
+    if isinstance(workload, ServeWorkload):
+        up = range(1, question.limits.max_gpus + 1)
+        replicas = up if question.limits.min_num_sequences is not None else [1]
+        for tensor, pipeline, data in product(up, up, replicas):
+            enough = data * workload.num_sequences >= (question.limits.min_num_sequences or 0)
+            if enough and tensor * pipeline * data <= question.limits.max_gpus:
+                yield workload, Layout(tensor_parallel=tensor, pipeline_parallel=pipeline, data_parallel=data)
+        return
+    host, nvme = question.layout.host_memory_bytes, question.layout.nvme_bytes
+    for layout, offload in product(layouts(workload, question), MOVED):
+        if nvme is not None or OffloadTarget.NVME not in {offload.optimizer, offload.parameters}:
+            yield replace(workload, offload=offload), replace(layout, host_memory_bytes=host, nvme_bytes=nvme)
+
+
+def fitting(subject: Subject, question: Question) -> Iterator[tuple[int, float]]:
+    """Yield number of GPUs and seconds per token or step of every legal configuration that fits."""
+    for workload, layout in everything(question):
+        if LEGALITY.check(workload, layout) is not None:
+            continue
+        with suppress(EstimatorError):
+            if subject.numbers(workload, layout).allocated_bytes > subject.device.usable_bytes:
+                continue
+            estimate = subject.answer(workload, layout)
+            throughput = subject.throughput(workload, layout, estimate)
+            if missing_bytes(estimate, subject.device, confident=question.limits.confidence is not None) or throughput is None:
+                continue
+            served_ = isinstance(workload, ServeWorkload)
+            yield layout.num_gpus, throughput.step_time_s if served_ else 1 / throughput.tokens_per_second
+
+
+KINDS: dict[str, Callable[[Random], Case]] = {
+    "vllm": partial(served, engine=Engine.VLLM),
+    "transformers": partial(served, engine=Engine.TRANSFORMERS),
+    "slices": on_slices,
+    "offload": offloading,
+}
+PLANS = PlanCache()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plans_are_the_optimum(kind: str) -> None:
+    """No number is below the optimum's, all are equal to it, and no time is a hundredth above it."""
+    random, found_any, none_found = Random(f"{SEED} {kind}"), 0, 0  # noqa: S311 - questions, not secrets
+    values: set[float | None] = set()
+    for _ in range(NUM_QUESTIONS):
+        case = KINDS[kind](random)
+        subject = make_subject(MODEL, case.device, plans=PLANS)
+        fastest = case.objective is Objective.FASTEST
+        optimum = min((seconds if fastest else count for count, seconds in fitting(subject, case.question)), default=None)
+        found = _found(case, subject)
+
+        assert (found is None) == (optimum is None), case
+        if found is not None and optimum is not None:
+            assert optimum * (1 - 1e-9) <= found <= optimum * (1.01 if fastest else 1), case
+        values.add(found)
+        found_any, none_found = found_any + (found is not None), none_found + (found is None)
+
+    assert found_any > NUM_QUESTIONS / 4
+    assert none_found > NUM_QUESTIONS / 10
+    assert len(values) > 2, "questions whose answers are all the same show nothing"
+
+
+def _found(case: Case, subject: Subject) -> float | None:
+    offer = Offer(device=case.device)
+    try:
+        plan = plan_on(offer, Search(subject, Space(MODEL, case.question, offer)), case.objective)
+    except EstimatorError:
+        return None
+    if plan.num_gpus is None:
+        return None
+    return plan.candidates[0].seconds_per_token if case.objective is Objective.FASTEST else plan.num_gpus
