@@ -5,16 +5,22 @@ import re
 
 LIFE_HELP = "90s, 30m, 8h, 2d"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+LONGEST_S = 10 * 366 * _SECONDS["d"]
+"""Ten years, as the API has it for keys: a moment that lies further away is none that every database can write down."""
 _LIFE = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 
 
 def seconds_of(text: str) -> int:
-    """Return the seconds of a lifetime."""
+    """Return the seconds of a lifetime, up to ten years of them."""
     found = _LIFE.fullmatch(text)
     if found is None:
         message = f"{text!r} is no time; say 90s, 30m, 8h or 2d"
         raise argparse.ArgumentTypeError(message)
-    return int(found[1]) * _SECONDS[found[2]]
+    seconds = int(found[1]) * _SECONDS[found[2]]
+    if seconds > LONGEST_S:
+        message = f"{text!r} is longer than ten years; say {LONGEST_S // _SECONDS['d']}d at most"
+        raise argparse.ArgumentTypeError(message)
+    return seconds
 
 
 def add_keep(parser: argparse.ArgumentParser) -> None:
