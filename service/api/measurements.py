@@ -1,6 +1,7 @@
 """/v1/measurements: ask for a probe, watch it, cancel it."""
 
 import re
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -69,7 +70,6 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Ask for a probe."""
     parts = parts_of(request)
     asked = read_measurement(parts, read_body(request.scope, body, MeasurementRequest))
-    charge_quota(request, 1)
     stored = measurements.submit(
         parts.sessions,
         asked.request,
@@ -77,6 +77,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         settings=parts.settings,
         ring=parts.ring,
         idempotency=request_key(request.scope, body, route=ROUTE),
+        charge=partial(charge_quota, request, 1),
     )
     return json_answer(shape(stored), status=202, headers={"location": f"/v1/measurements/{stored.id}"})
 

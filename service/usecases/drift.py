@@ -17,7 +17,7 @@ from service.jobs.bell import Ring
 from service.jobs.contract import MeasureRequest, parse_measure_request
 from service.settings import Settings
 from service.usecases.access import Sessions
-from service.usecases.idempotency import RequestKey
+from service.usecases.idempotency import RequestKey, num_new
 from service.usecases.measurements import submit
 
 PlaceOf = Callable[[str], Place]
@@ -73,7 +73,10 @@ def remeasure(
             "ask for one with POST /v1/measurements"
         )
         raise InvalidRequestError(message)
-    charge(len(requests))
+    asked = [(stored, None if key is None else _repeatable(key, stored)) for stored in requests.values()]
+    # All of them or none, and nothing for who asks again for what he has asked for.
+    if number := num_new(sessions, [repeatable for _, repeatable in asked]):
+        charge(number)
     return tuple(
         submit(
             sessions,
@@ -81,10 +84,14 @@ def remeasure(
             key=stored.key,
             settings=settings,
             ring=ring,
-            idempotency=None if key is None else RequestKey(key=key, route=f"remeasure {stored.id}", body=b""),
+            idempotency=repeatable,
         )
-        for stored in requests.values()
+        for stored, repeatable in asked
     )
+
+
+def _repeatable(key: str, stored: StoredMeasurement) -> RequestKey:
+    return RequestKey(key=key, route=f"remeasure {stored.id}", body=b"")
 
 
 def _size(stored: StoredMeasurement) -> str:

@@ -1,6 +1,7 @@
 """Requests that may come twice: one key, one route, one body, one result, for 24 hours."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -56,6 +57,16 @@ def _bound(session: Session, request: RequestKey, new_id: UUID, made: KeyOf) -> 
         return first_id, None
     hours = TTL // timedelta(hours=1)
     return first_id, f"Idempotency-Key {request.key!r} came with another body within the last {hours} hours; use a new key"
+
+
+def num_new(sessions: sessionmaker[Session], requests: Collection[RequestKey | None]) -> int:
+    """Return how many of these requests would make something: all but those whose key stands for something already."""
+    known = 0
+    with transaction(sessions) as session:
+        for key in {request.key for request in requests if request is not None}:
+            routes = [request.route for request in requests if request is not None and request.key == key]
+            known += len(queries.bound_routes(session, key, routes))
+    return len(requests) - known
 
 
 def forget_expired(sessions: sessionmaker[Session]) -> int:

@@ -1,5 +1,6 @@
 """Ask for a measurement, watch it, cancel it. The row is the job; a ring only makes it start sooner."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -39,7 +40,7 @@ class EventBatch:
     is_last: bool
 
 
-def submit(
+def submit(  # noqa: PLR0913 - who asks, for what, and the three that a new job needs
     sessions: Sessions,
     request: MeasureRequest,
     *,
@@ -47,8 +48,9 @@ def submit(
     settings: Settings,
     ring: Ring,
     idempotency: RequestKey | None = None,
+    charge: Callable[[], None] = lambda: None,
 ) -> StoredMeasurement:
-    """Store a queued job and ring for it, or return the job that the same request made before."""
+    """Store a queued job, which ``charge`` may refuse, and ring for it, or return the job that the same request made before."""
     check_measurable(request)
     new_id = uuid4()
     with span("measurement.submit", kind=Kind.PRODUCER, device=request.device.value), transaction(sessions) as session:
@@ -56,6 +58,8 @@ def submit(
         if idempotency is not None:
             job_id = job_for_key(session, key=idempotency.key, route=idempotency.route, body=idempotency.body, job_id=new_id)
         if job_id == new_id:
+            # Not before it is known to be new: who asks again for what he has asked for takes nothing more.
+            charge()
             _enqueue(session, job_id, request, key=key, settings=settings)
         # In the same transaction: a second one would only be more rounds to the database.
         stored = queries.read_measurement(session, job_id)

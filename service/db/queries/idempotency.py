@@ -1,5 +1,6 @@
 """Every statement about requests that may come twice."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -38,6 +39,12 @@ def read_key(session: Session, *, key: str, route: str) -> tuple[str, UUID]:
     statement = select(IdempotencyRow.body_hash, made)
     body_hash, made_id = session.execute(statement.where(IdempotencyRow.key == key, IdempotencyRow.route == route)).one()
     return body_hash, made_id
+
+
+def bound_routes(session: Session, key: str, routes: Collection[str]) -> frozenset[str]:
+    """Return those of ``routes`` on which a key stands for something."""
+    statement = select(IdempotencyRow.route).where(IdempotencyRow.key == key, IdempotencyRow.route.in_(routes))
+    return frozenset(session.scalars(statement.where(IdempotencyRow.expires_at > func.now())))
 
 
 def delete_expired_keys(session: Session) -> int:

@@ -142,13 +142,17 @@ def test_what_is_known_is_measured_again_on_request(sessions: Sessions) -> None:
     teach(sessions, off_by=0.0, lengths=(64, 128, 128))
     newest, *_ = calibrations.list_page(sessions, PageRequest()).items
 
+    charged: list[int] = []
+
     def again(key: str) -> list[object]:
-        return [stored.id for stored in remeasure(sessions, newest.id, settings=Settings(), ring=no_bell, key=key)]
+        asked = remeasure(sessions, newest.id, settings=Settings(), ring=no_bell, key=key, charge=charged.append)
+        return [stored.id for stored in asked]
 
     first, same, other = again("a"), again("a"), again("b")
 
     assert len(first) == 2
     assert first == same
+    assert charged == [2, 2]
     assert not set(first) & set(other)
 
 

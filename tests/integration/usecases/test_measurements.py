@@ -1,5 +1,6 @@
 """Asking for measurements, against a real database."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -9,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.measurement import MeasurementFilter, StoredMeasurement
-from service.errors import IdempotencyConflictError, MeasurementNotFoundError, NotCancellableError
+from service.errors import IdempotencyConflictError, MeasurementNotFoundError, NotCancellableError, TooManyRequestsError
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, MeasureRequest, Priority, ProbeDevice
 from service.jobs.states import PRIORITY_S, QUEUE_LIMIT_S, Status
@@ -40,10 +41,17 @@ def submit(
     *,
     idempotency: RequestKey | None = None,
     ring: Rings | None = None,
+    charge: Callable[[], None] = lambda: None,
 ) -> UUID:
     """Return the id of the job for a request."""
     job = measurements.submit(
-        sessions, request or a_request(), key="k", settings=Settings(), ring=ring or no_bell, idempotency=idempotency
+        sessions,
+        request or a_request(),
+        key="k",
+        settings=Settings(),
+        ring=ring or no_bell,
+        idempotency=idempotency,
+        charge=charge,
     )
     return job.id
 
@@ -90,6 +98,27 @@ def test_one_key_for_two_bodies_is_a_conflict(sessions: Sessions) -> None:
 
     with pytest.raises(IdempotencyConflictError):
         submit(sessions, idempotency=a_key(body=b"[]"))
+
+
+def test_only_a_new_job_is_charged(sessions: Sessions) -> None:
+    """Whoever lost the answer gets it again past his quota; a refusal stores nothing, and leaves the key free."""
+    left = [1]
+
+    def charge() -> None:
+        if not left:
+            message = "that is enough"
+            raise TooManyRequestsError(message, retry_after_s=1)
+        left.pop()
+
+    first = submit(sessions, idempotency=a_key(), charge=charge)
+
+    assert submit(sessions, idempotency=a_key(), charge=charge) == first
+    with pytest.raises(IdempotencyConflictError):
+        submit(sessions, idempotency=a_key(body=b"[]"), charge=charge)
+    for _ in range(2):
+        with pytest.raises(TooManyRequestsError):
+            submit(sessions, idempotency=a_key("two"), charge=charge)
+    assert submit(sessions, idempotency=a_key("two")) != first
 
 
 def test_requests_without_a_key_are_jobs_of_their_own(sessions: Sessions) -> None:
