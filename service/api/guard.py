@@ -22,12 +22,9 @@ Throttle = Callable[[Principal, Operation], Awaitable[None]]
 EVERYTHING = frozenset(Scope)
 LOCAL_USER = Principal(name="local", scopes=EVERYTHING)
 ANYBODY = Principal(name="anybody", scopes=EVERYTHING)
-_FORWARDED = frozenset(
-    {
-        *(b"forwarded", b"via", b"x-real-ip", b"true-client-ip", b"cf-connecting-ip", b"x-envoy-external-address"),
-        *(b"x-forwarded-" + rest for rest in (b"for", b"host", b"port", b"proto", b"server", b"prefix")),
-    }
-)
+_FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"})
+_FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
+"""What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals, Envoy's and Cloudflare's."""
 _STATE = "principal"
 _ASKING = 4
 """Threads that may wait for the issuer of tokens at once; everybody else is answered meanwhile."""
@@ -73,18 +70,27 @@ class Guard:
         """Note who asks; raise if he may not, or not so often."""
         if operation.scope is None:
             return
+        principal = await self._let_in(scope, operation.scope)
+        if principal.rate is not None:
+            await self._throttle(principal, operation)
+
+    async def readmit(self, scope: HTTPScope, operation: Operation) -> None:
+        """Raise if whoever was let in would not be now; what he is told meanwhile counts against no limit."""
+        if operation.scope is not None:
+            await self._let_in(scope, operation.scope)
+
+    async def _let_in(self, scope: HTTPScope, needed: Scope) -> Principal:
         text = key_in(scope)
         if text is not None and self._tokens is not None and self._access is not Access.OPEN and looks_like_token(text):
             principal = self._tokens.check(text) or await self._ask_issuer(self._tokens, text)
         else:
             principal = self._identify(scope, text)
         scope["state"][_STATE] = principal
-        if not principal.may(operation.scope):
+        if not principal.may(needed):
             what = "key" if principal.subject is None else "token"
-            message = f"this needs the scope {operation.scope.value!r}, and the {what} has {_listed(principal.scopes)}"
+            message = f"this needs the scope {needed.value!r}, and the {what} has {_listed(principal.scopes)}"
             raise ForbiddenError(message)
-        if principal.rate is not None:
-            await self._throttle(principal, operation)
+        return principal
 
     async def _ask_issuer(self, tokens: Tokens, text: str) -> Principal:
         return await anyio.to_thread.run_sync(tokens.find, text, limiter=self._asking)
@@ -131,7 +137,7 @@ def _why_not_local(scope: HTTPScope) -> str | None:
     if client is not None and not _is_loopback(client[0]):
         return f"came from {client[0]}"
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    if not _FORWARDED.isdisjoint(headers):
+    if any(name in _FORWARDED or name.startswith(_FORWARDED_STARTS) for name in headers):
         return "came through a proxy"
     # A page that has its own name resolved to 127.0.0.1 would otherwise speak for whoever looks at it.
     host = headers.get(b"host")

@@ -172,7 +172,12 @@ def events(request: AnyRequest) -> ASGIApp:
         _require_sent(seq, measurements.read(parts.sessions, job_id).last_event)
         if first.is_last:
             return no_content()
-    return event_stream(first, seq, lambda after: measurements.events_after(parts.sessions, job_id, seq=after))
+    return event_stream(
+        first,
+        seq,
+        lambda after: measurements.events_after(parts.sessions, job_id, seq=after),
+        partial(parts.guard.readmit, request.scope, request.scope["state"]["operation"]),
+    )
 
 
 def _job_id(request: AnyRequest) -> UUID:

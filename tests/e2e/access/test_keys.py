@@ -39,6 +39,24 @@ def test_another_process_hears_of_a_revocation(address: str, sessions: sessionma
     eventually(lambda: ask(address, "GET", "/v1/gpus?limit=1", key).status_code == 401)
 
 
+def test_a_stream_ends_with_its_key(address: str, sessions: sessionmaker[Session]) -> None:
+    """Whoever follows a job with a key that is revoked meanwhile hears no more of it."""
+    key = make_key(sessions, Scope.MEASURE)
+    until_known(address, key)
+    (stored,) = keys.read_live(sessions).values()
+    job = {"model": "gpt2", "device": "cuda", "workload": {"task": "train", "sequence_length": 64}}
+    path = f"{ask(address, 'POST', '/v1/measurements', key, json=job).headers['location']}/events"
+    with (
+        httpx.Client(timeout=30, verify=False) as client,  # noqa: S501 - there is no TLS
+        client.stream("GET", address + path, headers={"authorization": f"Bearer {key}"}) as stream,
+    ):
+        lines = stream.iter_lines()
+        assert next(line for line in lines if line.startswith("event:")) == "event: status"
+        keys.revoke(sessions, stored[0].id)
+
+        assert not any(line.startswith("event:") for line in lines)
+
+
 def test_the_use_of_a_key_is_written_down(address: str, sessions: sessionmaker[Session]) -> None:
     """Somebody who wants to know which keys are still needed can see it."""
     key = make_key(sessions, Scope.READ)

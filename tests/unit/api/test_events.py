@@ -1,12 +1,14 @@
 """The event stream: format, order, heartbeats, and a database that goes away in between."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+
+import pytest
 
 from service.api.events import chunks, render
 from service.db.measurement import StoredEvent
-from service.errors import UnavailableError
+from service.errors import ForbiddenError, ServiceError, UnauthorizedError, UnavailableError
 from service.usecases.measurements import EventBatch
 
 
@@ -20,11 +22,21 @@ def batch(*found: StoredEvent, last: bool = False) -> EventBatch:
     return EventBatch(events=found, is_last=last)
 
 
-def streamed(first: EventBatch, read_after: Callable[[int], EventBatch], *, heartbeat_s: float = 15.0) -> list[bytes]:
+async def admitted() -> None:
+    """Let everybody go on."""
+
+
+def streamed(
+    first: EventBatch,
+    read_after: Callable[[int], EventBatch],
+    *,
+    readmit: Callable[[], Awaitable[None]] = admitted,
+    heartbeat_s: float = 15.0,
+) -> list[bytes]:
     """Return every chunk that a client receives."""
 
     async def collect() -> list[bytes]:
-        return [chunk async for chunk in chunks(first, 0, read_after, heartbeat_s=heartbeat_s)]
+        return [chunk async for chunk in chunks(first, 0, read_after, readmit, heartbeat_s=heartbeat_s)]
 
     return asyncio.run(asyncio.wait_for(collect(), timeout=20))
 
@@ -70,3 +82,20 @@ def test_a_database_that_is_away_is_waited_for() -> None:
         return answer
 
     assert streamed(batch(), read_after)[-1].startswith(b"id: 1")
+
+
+@pytest.mark.parametrize("refusal", [UnauthorizedError("revoked"), ForbiddenError("may no longer")])
+def test_a_stream_ends_with_its_key(refusal: ServiceError) -> None:
+    """Whoever would be let in no longer hears nothing more, though the job goes on."""
+    checks: list[Exception | None] = [None, UnavailableError("nobody knows"), refusal]
+    numbers = iter(range(2, 9))
+
+    async def readmit() -> None:
+        found = checks.pop(0)
+        if found is not None:
+            raise found
+
+    sent = streamed(batch(event(1)), lambda _seq: batch(event(next(numbers))), readmit=readmit)
+
+    assert [chunk[:5] for chunk in sent[1:]] == [b"id: 1", b"id: 2"]
+    assert checks == []
