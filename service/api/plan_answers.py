@@ -1,6 +1,7 @@
 """From the planner's plans to the answers of the contract."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from service.api.answers import remedy_answer, require_exact
 from service.api.schemas.how_many import CandidateAnswer, FamilyAnswer, HowManyAnswer, RejectedAnswer, SearchedAnswer
@@ -9,6 +10,7 @@ from service.estimator.device import Device
 from service.planner.candidates import Candidate, Rejected
 from service.planner.counts import Unfilled
 from service.planner.plans import Plan
+from service.planner.remedies import Remedy
 
 
 def how_many_answer(
@@ -39,9 +41,15 @@ def _answer(device: Device, plan: Plan, assumptions: tuple[str, ...], elapsed_s:
         ),
         reason=plan.reason,
         closest=None if plan.closest is None else rejected_answer(device, plan.closest),
-        smallest_change=None if plan.smallest_change is None else remedy_answer(plan.smallest_change),
+        smallest_change=None if plan.smallest_change is None else remedy_answer(_in_words(plan.smallest_change)),
         assumptions=list(assumptions),
     )
+
+
+def _in_words(remedy: Remedy) -> Remedy:
+    """Return a remedy in the words of this request, which names one kind of GPU where plans list several."""
+    gpus = remedy.change.get("gpus")
+    return replace(remedy, change={"gpu": gpus[0]}) if isinstance(gpus, list) else remedy
 
 
 def _candidate(device: Device, candidate: Candidate) -> CandidateAnswer:

@@ -10,6 +10,7 @@ from service.planner.how_many import how_many
 from service.planner.plans import Plan
 from service.planner.space import Question
 from service.usecases.fit import FindCorrections, subject_of
+from service.usecases.larger import larger_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +27,9 @@ def answer_how_many(
     asked: HowManyQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
 ) -> tuple[tuple[Device, Plan], ...]:
     """Return the plan for each kind of GPU; raises EstimatorError for what cannot run or has no term yet."""
-    return tuple(
-        (
-            device,
-            how_many(subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections), asked.question),
-        )
+    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections)
+    subjects = (
+        (device, subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections))
         for device in asked.devices
     )
+    return tuple((device, how_many(subject, asked.question, larger=larger)) for device, subject in subjects)

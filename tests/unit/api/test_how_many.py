@@ -189,3 +189,16 @@ def test_refusals_name_the_parameter(client: TestClient[Any], changes: dict[str,
 def test_plain_text_only_for_those_who_prefer_it(accept: str | None, *, text: bool) -> None:
     """Without a preference the answer is JSON."""
     assert prefers_text(accept) is text
+
+
+def test_a_larger_gpu_is_named_where_it_helps(client: TestClient[Any]) -> None:
+    """A replica that may not be split fits on a larger GPU, named in the words of this request: asked, it is enough."""
+    words = {"task": "serve", "engine": "vllm", "num_sequences": "8", "prompt_tokens": "2048", "output_tokens": "256"}
+    words |= {"model": "llama-3.1-70b", "gpu": "A100-SXM4-40GB"}
+    asked: dict[str, str | None] = {"method": None, "sequence_length": None, "attention": None, **words}
+    split = {"tensor_parallel": "1", "pipeline_parallel": "1"}
+
+    change = ask(client, **(asked | split))["smallest_change"]
+
+    assert set(change["change"]) == {"gpu"}
+    assert ask(client, **(asked | split | change["change"]))["num_gpus"] == change["num_gpus"]
