@@ -150,6 +150,10 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         unbatched = question.limits.global_batch_size is not None
         raise search.refusal or (None if unbatched else why_refused(search)) or nothing_to_try(space, offer)
     closest = min(rejected, key=lambda miss: (miss.missing_bytes, _over(miss, question)))
+    if closest.missing_bytes:
+        nearer = search.rejection(closest.num_gpus, nearest_of_all=True) or closest
+        rejected = tuple(nearer if miss is closest else miss for miss in rejected)
+        closest = nearer
     return Plan(
         num_gpus=None,
         candidates=(),

@@ -107,16 +107,19 @@ class Search:
         if not seen:
             yield from self._replayed_fits(slots)
 
-    def rejection(self, num_gpus: int) -> Rejected | None:
-        """Return why so many GPUs are too few; nothing when no configuration of them can run."""
-        slots = self.bounded(num_gpus) or tuple(sorted(self.space.slots(num_gpus), key=self._states.of_one))
+    def rejection(self, num_gpus: int, *, nearest_of_all: bool = False) -> Rejected | None:
+        """Return why so many GPUs are too few; nothing when no configuration of them can run.
+
+        Where states alone have no room, the one with the smallest stands for all unless the ``nearest_of_all`` is asked.
+        """
+        bounded, usable = self.bounded(num_gpus), self.subject.device.usable_bytes
         nearest: tuple[int, Slot, Batch] | None = None
-        for slot in slots:
+        for slot in bounded or sorted(self.space.slots(num_gpus), key=self._needs.__getitem__):
+            if nearest and not bounded and (not nearest_of_all or self._needs[slot] - usable >= nearest[0]):
+                break
             tried = self._least(slot)
             if tried.estimate is not None and (nearest is None or tried.missing_bytes < nearest[0]):
                 nearest = (tried.missing_bytes, slot, tried.batch)
-            if nearest is not None and not self._bounded[num_gpus]:
-                break  # the one with the smallest states stands for all
         if nearest is None:
             return None
         _, slot, batch = nearest
@@ -128,12 +131,12 @@ class Search:
             found = next(self._replayed_fits(self.bounded(num_gpus), in_time=False), found)
             if not found.missing_bytes:
                 slow = too_slow(self.question.limits, (found.workload, found.throughput))
-                return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
+                return rejected(found, usable, too_slow=slow)
         slow = None
         if self.clock.is_limited and not found.missing_bytes:
             found = self._nearest_in_time(num_gpus) or found
             slow = too_slow(self.question.limits, (found.workload, found.throughput))
-        return rejected(found, self.subject.device.usable_bytes, too_slow=slow)
+        return rejected(found, usable, too_slow=slow)
 
     def answered(self, slot: Slot, batch: Batch, seconds: float) -> Candidate | None:
         """Return a candidate as it is shown: with all that is known of it; None where it is refused after all."""

@@ -2,14 +2,21 @@
 
 from dataclasses import replace
 
+import pytest
+
+from service.estimator.estimate import PlanCache
 from service.estimator.layout import Sharding
-from service.estimator.units import GIB
+from service.estimator.units import GIB, MIB
 from service.estimator.workload import Offload, OffloadTarget
+from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Plan, find_plans
+from service.planner.plans import Plan, find_plans, plan_on
+from service.planner.search import Search
 from service.planner.space import Limits, Question
-from tests.unit.planner.builders import CHAT, ONE_GPU, SHORT, a_subject
+from service.planner.subject import make_subject
+from service.planner.verdict import missing_bytes
+from tests.unit.planner.builders import CHAT, ONE_GPU, SHORT, a_device, a_subject, shallow
 
 REPLICATED = frozenset({"ddp"})
 
@@ -62,3 +69,22 @@ def test_a_node_that_is_full_is_told_in_its_own_words() -> None:
     assert closest.reason.startswith("offloading takes")
     assert (closest.instant, closest.component) == ("offload", "host_memory")
     assert closest.deficit_bytes == closest.nearest.estimate.host_bytes_per_node - GIB
+
+
+@pytest.mark.parametrize("max_gpus", [1, 2, 4, 8])
+def test_the_closest_is_the_nearest_of_all(max_gpus: int) -> None:
+    """Where states alone have no room in any layout, none of them lacks less than the one that is told."""
+    model, device = shallow("tinyllama-1.1b", 2), a_device(200 * MIB)
+    subject, offer = make_subject(model, device, plans=PlanCache()), Offer(device=device)
+    question = Question(workload=SHORT, layout=ONE_GPU, limits=Limits(max_gpus=max_gpus))
+    search = Search(subject, Space(model, question, offer))
+    plan = plan_on(offer, search, Objective.FEWEST_GPUS)
+    assert plan.closest is not None
+    listed = [(slot, search.space.batches(slot)[0]) for slot in search.space.slots(plan.closest.num_gpus)]
+    lacking = [
+        missing_bytes(subject.numbers(*search.space.config(slot, batch)), device, confident=True) for slot, batch in listed
+    ]
+
+    assert not search.bounded(plan.closest.num_gpus)
+    assert plan.closest.missing_bytes == min(lacking)
+    assert plan.closest in plan.rejected
