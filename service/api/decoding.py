@@ -96,8 +96,14 @@ def _literal(text: str) -> object:
 
 
 def require_json(scope: Scope) -> None:
-    """Refuse a body that is not declared as JSON."""
-    declared = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    """Refuse a body that is not declared as JSON, or as packed JSON: no coding is undone here (RFC 9110, sec. 15.5.16)."""
+    declared = b""
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            declared = declared or value
+        elif name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
+            message = f"Content-Encoding is {value.decode('latin-1')!r}; send the body as it is, without one"
+            raise UnsupportedMediaTypeError(message)
     if declared == b"application/json":
         return
     media_type, _, parameters = declared.partition(b";")

@@ -23,9 +23,12 @@ FIT: dict[str, Any] = {
 }
 
 
-def scope(*, content_type: bytes | None = b"application/json", query: bytes = b"") -> Scope:
+def scope(
+    *, content_type: bytes | None = b"application/json", content_encoding: bytes | None = None, query: bytes = b""
+) -> Scope:
     """Return as much of an ASGI scope as decoding reads."""
-    headers = [] if content_type is None else [(b"content-type", content_type)]
+    said = {b"content-type": content_type, b"content-encoding": content_encoding}
+    headers = [(name, value) for name, value in said.items() if value is not None]
     return {"headers": headers, "query_string": query}  # type: ignore[return-value]  # the rest is not read
 
 
@@ -197,6 +200,15 @@ def test_other_media_types_are_415(declared: bytes | None) -> None:
     """Only JSON in UTF-8 is read as JSON."""
     with pytest.raises(UnsupportedMediaTypeError):
         read_body(scope(content_type=declared), json.dumps(FIT).encode(), FitRequest)
+
+
+def test_packed_bodies_are_415() -> None:
+    """A coding is named, not taken for broken JSON nor passed over; identity is none."""
+    body = json.dumps(FIT).encode()
+    with pytest.raises(UnsupportedMediaTypeError, match="Content-Encoding is 'gzip'; send the body as it is"):
+        read_body(scope(content_encoding=b"gzip"), body, FitRequest)
+
+    assert read_body(scope(content_encoding=b"Identity"), body, FitRequest).model == "llama-2-7b"
 
 
 @pytest.mark.parametrize("declared", [b"application/json", b"application/json; charset=utf-8", b"Application/JSON"])
