@@ -12,6 +12,13 @@ from enum import StrEnum
 from hashlib import sha256
 
 SECRET_BYTES = 32
+LOCAL, ANYBODY, NOBODY, COMMAND_LINE = "local", "anybody", "nobody", "command line"
+"""What those are called who ask without a key, and who made the first one."""
+OF_ISSUER = "oidc:"
+"""What the name of whoever has a token of an issuer begins with, so that nobody can name himself like a key."""
+NAME_PATTERN = r"[!-~]([ -~]{0,78}[!-~])?"
+_NAME = re.compile(NAME_PATTERN)
+_TAKEN = frozenset({LOCAL, ANYBODY, NOBODY, COMMAND_LINE})
 _PREFIX_BYTES = 6
 _TOKEN = re.compile(r"hr_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _NOBODYS_DIGEST = bytes(32)
@@ -58,6 +65,17 @@ class Token:
     text: str
     prefix: str
     digest: bytes
+
+
+def check_name(name: str) -> str:
+    """Return the name of a key; raises ValueError for what is none, or could be taken for somebody who has no key."""
+    if not _NAME.fullmatch(name):
+        message = f"a key cannot be named {name[:80]!r}; use 1 to 80 printable ASCII characters, no space at either end"
+        raise ValueError(message)
+    if name.lower() in _TAKEN or name.lower().startswith(OF_ISSUER):
+        message = f"a key cannot be named {name!r}, which says in the log of changes that somebody had no key; use another name"
+        raise ValueError(message)
+    return name
 
 
 def new_token() -> Token:

@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from service.access.keys import Principal, Scope, granted
+from service.access.keys import OF_ISSUER, Principal, Scope, granted
 from service.errors import UnauthorizedError
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
@@ -131,8 +131,8 @@ def _principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
     subject, name = str(claims["sub"]), claims.get("preferred_username")
     shown = f"{name} ({subject})" if isinstance(name, str) and name not in {"", subject} else subject
     return Principal(
-        # A prefix, so that nobody can name himself like a key; and printable, since it is written down.
-        name=f"oidc:{''.join(mark if mark.isprintable() else '?' for mark in shown)[:_MAX_NAME_CHARS]}",
+        # Printable, since it is written down.
+        name=f"{OF_ISSUER}{''.join(mark if mark.isprintable() else '?' for mark in shown)[:_MAX_NAME_CHARS]}",
         scopes=granted(rules.scopes[word] for word in _words(claims, rules.scopes_claim) if word in rules.scopes),
         subject=f"{rules.issuer} {subject}",
         rate=rules.rate,

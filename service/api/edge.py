@@ -13,6 +13,7 @@ import anyio.to_thread
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
+from service.access.keys import NOBODY
 from service.api.guard import principal_in
 from service.api.metrics import Metrics
 from service.api.operation import Operation
@@ -152,7 +153,7 @@ def _change(scope: HTTPScope, operation: Operation, status: int) -> AuditEvent:
     """Return what the log of changes keeps of a request."""
     principal, client = principal_in(scope), scope.get("client")
     return AuditEvent(
-        principal="nobody" if principal is None else principal.name,
+        principal=NOBODY if principal is None else principal.name,
         key_id=None if principal is None or principal.key_id is None else UUID(principal.key_id),
         operation=operation.id,
         method=scope["method"],

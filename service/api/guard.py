@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 from litestar.types import HTTPScope
 
+from service.access import keys
 from service.access.keys import Principal, Scope, looks_like_token
 from service.api.operation import Operation
 from service.errors import ForbiddenError, UnauthorizedError
@@ -20,8 +21,8 @@ Find = Callable[[str], Principal]
 Throttle = Callable[[Principal, Operation], Awaitable[None]]
 
 EVERYTHING = frozenset(Scope)
-LOCAL_USER = Principal(name="local", scopes=EVERYTHING)
-ANYBODY = Principal(name="anybody", scopes=EVERYTHING)
+LOCAL_USER = Principal(name=keys.LOCAL, scopes=EVERYTHING)
+ANYBODY = Principal(name=keys.ANYBODY, scopes=EVERYTHING)
 _FORWARDED = frozenset({b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"})
 _FORWARDED_STARTS = (b"x-forwarded", b"x-original-", b"x-envoy-", b"cf-")
 """What proxies name their own headers by: RFC 7239's forerunners, ingress-nginx's originals, Envoy's and Cloudflare's."""

@@ -9,7 +9,7 @@ from litestar import Request, Router, delete, get, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
-from service.access.keys import Scope
+from service.access.keys import NOBODY, Scope
 from service.api.decoding import read_body, read_query
 from service.api.guard import principal_in
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
@@ -53,7 +53,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     wanted = NewKey(
         name=asked.name,
         scopes=frozenset(asked.scopes),
-        created_by="nobody" if maker is None else maker.name,
+        created_by=NOBODY if maker is None else maker.name,
         expires_in=None if seconds is None else timedelta(seconds=seconds),
         rate=optional(asked.rate),
         quota=optional(asked.quota),

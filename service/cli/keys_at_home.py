@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from uuid import UUID
 
-from service.access.keys import Scope
+from service.access.keys import COMMAND_LINE, Scope
 from service.api.keys import members_of
 from service.cli.http import Document
 from service.db.session import make_engine, make_sessions
@@ -15,15 +15,13 @@ from service.usecases import keys
 from service.usecases.access import PageRequest, Sessions
 from service.usecases.keys import NewKey, StoredKey
 
-MAKER = "command line"
-
 
 def create(name: str, scopes: Sequence[str], *, life: timedelta | None, rate: str | None, quota: str | None) -> Document:
     """Make a key and return it with its text."""
     wanted = NewKey(
         name=name,
         scopes=frozenset(Scope(scope) for scope in scopes),
-        created_by=MAKER,
+        created_by=COMMAND_LINE,
         expires_in=life,
         rate=rate,
         quota=quota,

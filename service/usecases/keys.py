@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
-from service.access.keys import Principal, Scope, granted, matches, new_token, prefix_of
+from service.access.keys import Principal, Scope, check_name, granted, matches, new_token, prefix_of
 from service.db.access_values import AuditEvent, NewKey, StoredAuditEvent, StoredKey
 from service.db.queries import keys as queries
 from service.db.session import transaction
-from service.errors import NotFoundError, ServiceError, UnauthorizedError, UnavailableError
+from service.errors import InvalidRequestError, NotFoundError, ServiceError, UnauthorizedError, UnavailableError
 from service.logs import logger
 from service.usecases.access import Page, PageRequest, Sessions
 
@@ -28,7 +28,11 @@ _log = logger(__name__)
 
 
 def create(sessions: Sessions, new: NewKey) -> tuple[StoredKey, str]:
-    """Make a key and return it with its text, which is never to be had again."""
+    """Make a key and return it with its text, which is never to be had again; raises InvalidRequestError for its name."""
+    try:
+        check_name(new.name)
+    except ValueError as error:
+        raise InvalidRequestError(str(error), errors=[{"field": "name", "message": str(error)}]) from None
     token = new_token()
     with transaction(sessions) as session:
         return queries.insert_key(session, new, token), token.text

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.access.keys import Scope
+from service.access.keys import NAME_PATTERN, Scope
 from service.access.limits import PATTERN
 from service.api.schemas.fields import Answer, Strict
 
@@ -12,8 +12,9 @@ _LIMIT = Annotated[str, Meta(pattern=rf"^{PATTERN}$(?!\n)", examples=["600/minut
 KeyName = Annotated[
     str,
     Meta(
-        pattern=r"^[!-~]([ -~]{0,78}[!-~])?$(?!\n)",
-        description="Who or what holds the key; several keys may share a name.",
+        pattern=rf"^{NAME_PATTERN}$(?!\n)",
+        description="Who or what holds the key; several keys may share a name, and none is named like one who has no key: "
+        "`local`, `anybody`, `nobody`, `command line`, `oidc:…`.",
         examples=["slurm-scheduler"],
     ),
 ]

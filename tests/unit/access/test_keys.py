@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.access.keys import SECRET_BYTES, Scope, digest_of, granted, matches, new_token, prefix_of
+from service.access.keys import NOBODY, SECRET_BYTES, Scope, check_name, digest_of, granted, matches, new_token, prefix_of
 from service.access.limits import Limit, parse_limit
+from service.api.guard import ANYBODY as OPEN_USER
+from service.api.guard import LOCAL_USER
 
 
 def test_a_key_has_256_random_bits() -> None:
@@ -49,6 +51,26 @@ def test_nobodys_digest_matches_nothing() -> None:
 def test_what_cannot_be_a_key_has_no_prefix(text: str) -> None:
     """Nothing is looked up for a text of another form."""
     assert prefix_of(text) is None
+
+
+@pytest.mark.parametrize("name", ["a", "slurm-scheduler", "team vision", "locale", "a" * 80])
+def test_a_key_is_named_as_somebody_likes(name: str) -> None:
+    """Printable ASCII, spaces in between."""
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "a\0b", "é", "a" * 81])
+def test_what_is_no_name_names_no_key(name: str) -> None:
+    """Whatever makes the key: over HTTP or in the database itself."""
+    with pytest.raises(ValueError, match="1 to 80 printable ASCII"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", [LOCAL_USER.name, OPEN_USER.name, NOBODY, "Local", "command line", "oidc:bob", "OIDC:bob"])
+def test_no_key_is_named_like_one_who_has_none(name: str) -> None:
+    """In the log of changes nobody is taken for somebody else."""
+    with pytest.raises(ValueError, match="use another name"):
+        check_name(name)
 
 
 def test_scopes_imply_each_other() -> None:
