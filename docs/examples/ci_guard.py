@@ -22,18 +22,23 @@ def main(paths: list[str]) -> int:
     if not paths:
         print(__doc__)
         return 2
-    worst = 0
-    with Headroom() as headroom:
-        for path in paths:
-            try:
-                worst = max(worst, judge(headroom, path))
-            except InvalidRequestError as error:
-                print(f"{path}: {'; '.join(value.message for value in error.errors) or error.detail}")
-                worst = 2
-            except (HeadroomError, OSError, ValueError) as error:
-                print(f"{path}: {error}")
-                worst = 2
-    return worst
+    try:
+        with Headroom() as headroom:
+            return max(judged(headroom, path) for path in paths)
+    except ValueError as error:
+        print(error)
+        return 2
+
+
+def judged(headroom: Headroom, path: str) -> int:
+    """Judge one configuration; what is wrong with the question, or with the way to the server, is told."""
+    try:
+        return judge(headroom, path)
+    except InvalidRequestError as error:
+        print(f"{path}: {'; '.join(value.message for value in error.errors) or error.detail}")
+    except (HeadroomError, OSError, ValueError) as error:
+        print(f"{path}: {error}")
+    return 2
 
 
 def judge(headroom: Headroom, path: str) -> int:

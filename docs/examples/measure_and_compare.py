@@ -3,12 +3,13 @@
     python measure_and_compare.py gpt2 --device cpu --sequence-length 128
 
 The server is HEADROOM_URL's, the key HEADROOM_API_KEY's (scope ``measure``). Ctrl-C cancels.
-Exit codes: 0 measured, 1 it failed.
+Exit codes: 0 measured, 1 it failed or was cancelled, 2 it was refused, nobody answers, or it is not over in time (and goes on).
 """
 
 import argparse
 import sys
 
+from service.client.errors import HeadroomError
 from service.client.generated.models import MeasurementAnswer
 from service.client.headroom import Headroom
 from service.client.measuring import Event, Job
@@ -29,10 +30,14 @@ def main() -> int:
         "device": options.device,
         "gpu": options.gpu,
     }
-    with Headroom() as headroom:
-        job = headroom.measure(asked)
-        print(f"measurement {job.id} is {job.first.status}")
-        return show(watch(job, options.timeout))
+    try:
+        with Headroom() as headroom:
+            job = headroom.measure(asked)
+            print(f"measurement {job.id} is {job.first.status}")
+            return show(watch(job, options.timeout))
+    except (HeadroomError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 def watch(job: Job, timeout_s: float) -> MeasurementAnswer:

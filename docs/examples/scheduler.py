@@ -3,13 +3,13 @@
     python scheduler.py llama-3.1-8b --cluster prod-a --gpu A100-SXM4-80GB --holder team-vision --sequence-length 4096
 
 The server is HEADROOM_URL's, the key HEADROOM_API_KEY's (scope ``plan``).
-Exit codes: 0 reserved, 1 nothing free or nothing is enough.
+Exit codes: 0 reserved, 1 nothing free or nothing is enough, 2 the question is refused or nobody answers.
 """
 
 import argparse
 import sys
 
-from service.client.errors import ConflictError
+from service.client.errors import ConflictError, HeadroomError
 from service.client.generated.models import FamilyAnswer, PlacedAnswer, PlanCandidate, ReservationAnswer
 from service.client.headroom import Headroom
 from service.client.stored import Stored, Until
@@ -28,6 +28,15 @@ def main() -> int:
     parser.add_argument("--sequence-length", type=int, default=4096)
     parser.add_argument("--hours", type=float, default=1.0)
     options = parser.parse_args()
+    try:
+        return schedule(options)
+    except (HeadroomError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def schedule(options: argparse.Namespace) -> int:
+    """Ask how many, and reserve them."""
     workload = {"task": "train", "method": "lora", "sequence_length": options.sequence_length}
     with Headroom() as headroom:
         needed = headroom.how_many(options.model, workload=workload, gpu=options.gpu)
