@@ -10,6 +10,7 @@ from service.planner.offer import Offer
 from service.planner.placement_offers import DeviceOf, PriceOf, offers_if_empty, offers_today, place_candidate
 from service.planner.placement_supply import Supply
 from service.planner.placement_values import Never, NotToday, Placement
+from service.planner.plans import Offered
 from service.usecases.plans import PlanQuestion, PlanReport
 
 Answer = Callable[[PlanQuestion], PlanReport]
@@ -44,20 +45,33 @@ def place_plans(asked: PlanQuestion, supply: Supply, answer: Answer, *, device_o
 
 def _placed_today(supply: Supply, asked: PlanQuestion, answer: Answer) -> PlacedReport | None:
     left = asked
+    elsewhere: list[Offered] = []
     while left.offers:
         try:
             found = _placed(supply, answer(left))
         except EstimatorError:
             return None  # so few GPUs are free that nothing can be tried; the empty cluster says what is wrong, if anything is
         if any(isinstance(one, Placement) for one in found.placements):
-            return found
-        left = replace(left, offers=_without_best(left.offers, found.report))
+            return replace(found, report=_with_all(asked.offers, found.report, elsewhere))
+        best = found.report.plans.best
+        if best is None:
+            return None
+        elsewhere.append(_left_out(best, found.placements))
+        left = replace(left, offers=tuple(offer for offer in left.offers if offer != best.offer))
     return None
 
 
-def _without_best(offers: Sequence[Offer], report: PlanReport) -> tuple[Offer, ...]:
-    best = report.plans.best
-    return () if best is None else tuple(offer for offer in offers if offer != best.offer)
+def _left_out(best: Offered, placements: Sequence[Found]) -> Offered:
+    """Return a kind of GPU without a plan: the GPUs of its best one are free, but nowhere as it needs them."""
+    why = next(one.reason for one in placements if not isinstance(one, Placement))
+    reason = f"its best plan takes {best.plan.num_gpus}, which do not run there today: {why}"
+    return replace(best, plan=replace(best.plan, num_gpus=None, candidates=(), unfilled=(), reason=reason))
+
+
+def _with_all(offers: Sequence[Offer], report: PlanReport, elsewhere: Sequence[Offered]) -> PlanReport:
+    """Return a report with the kinds of GPUs that were left out on the way, in the order in which all were offered."""
+    offered = sorted((*report.plans.offered, *elsewhere), key=lambda one: offers.index(one.offer))
+    return replace(report, plans=replace(report.plans, offered=tuple(offered)))
 
 
 def _placed(supply: Supply, report: PlanReport) -> PlacedReport:

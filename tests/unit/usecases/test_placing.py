@@ -66,8 +66,14 @@ def test_the_kind_that_has_room_today_wins() -> None:
     fixed = FIXED | {"tensor_parallel"}
     question = Question(workload=workload, layout=Layout(tensor_parallel=4), fixed=fixed)
     found = planned(pool(2, 2, name="h", gpu="H200-SXM5-141GB"), pool(8, name="a"), asked=replace(ASKED, question=question))
+    scattered, together = found.report.plans.offered
 
     assert isinstance(found.placements[0], Placement)
+    assert found.report.plans.best is together
+    assert scattered.offer.device.name == "H200-SXM5-141GB"
+    assert scattered.plan.num_gpus is None
+    assert scattered.plan.reason is not None
+    assert scattered.plan.reason.startswith("its best plan takes 4, which do not run there today: ")
     assert {seat.share.pool for seat in found.placements[0].seats} == {"a"}
 
 
