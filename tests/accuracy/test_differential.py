@@ -87,6 +87,8 @@ CASES = (
     Drawn(family="qwen3_moe", workload=TRAIN, changes={"num_experts": 8, "mlp_only_layers": [0]}),
     # A state that is kept from prefill on is updated in decode, and no sequence is scanned anew.
     Drawn(family="mamba2", workload=SERVE),
+    # Three states are there at once while a short prompt is scanned: no position's output is as large.
+    Drawn(family="mamba", workload=replace(SERVE, prompt_tokens=8)),
     Drawn(family="cohere2", workload=SERVE, changes={"head_dim": 64}),
     Drawn(family="llama", workload=SERVE, changes={"num_attention_heads": 8, "vocab_size": 1003}),
 )

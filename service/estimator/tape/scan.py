@@ -9,6 +9,8 @@ from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value
 from service.estimator.tape.products import autocast_input, autocast_weight
 from service.estimator.tape.sizes import Size
 
+DECAYED_AND_NEXT = 2
+"""States beside the one before while a position's is made: that one's share of it, and the sum with what enters."""
 FULL_GRADIENTS = 3
 """At its worst the scan's backward holds the gradient of each of its two inputs, and a third for one more position."""
 
@@ -81,6 +83,8 @@ def scan(
         tape.save(saved, (first, decay, reading) if narrow else (first, decay, reading, Value(last, state, DType.FP32)))
     tape.free(first, reading)
     outputs = tape.allocate(Category.ACTIVATIONS, bytes_of(channels, dtype))
+    if not tape.records or tape.mode is Mode.DISCARDING:
+        tape.release(*(tape.scratch(state, DType.FP32) for _ in range(DECAYED_AND_NEXT)))
     y = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(channels, dtype)), channels, dtype)
 
     def backward(_: Storage) -> None:
