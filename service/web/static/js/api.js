@@ -39,10 +39,13 @@ export async function askAll(path, { signal, most = 5000, limit = 200 } = {}) {
   return items;
 }
 
-/** Return a function that runs `f(signal, …)` and aborts the run before; a run that was overtaken returns `undefined`. */
+/**
+ * Return a function that runs `f(signal, …)` and aborts the run before; a run that was overtaken returns `undefined`. Its
+ * `stop()` aborts the run without another.
+ */
 export function latest(f) {
   let running = null;
-  return async (...values) => {
+  const run = async (...values) => {
     running?.abort();
     const mine = new AbortController();
     running = mine;
@@ -56,6 +59,8 @@ export function latest(f) {
       if (running === mine) running = null;
     }
   };
+  run.stop = () => running?.abort();
+  return run;
 }
 
 /**

@@ -10,7 +10,7 @@ import { clearFieldErrors, showFieldErrors } from "./errors.js";
 import { fitMap } from "./map.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
 import { planPanel } from "./plan.js";
-import { applyChange, applyPart, arrange, readQuestion, Unreadable } from "./question.js";
+import { applyChange, applyPart, arrange, gpuText, readQuestion } from "./question.js";
 import { scriptElement } from "./script.js";
 import { stepChart, stepTable } from "./step.js";
 import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
@@ -24,6 +24,8 @@ const planForm = byId("plan-form");
 const mapForm = byId("map-form");
 const initial = formState(planForm);
 let shown = null;
+// The question that the answer is of; null while what the form holds is refused.
+let current = null;
 let searched = false;
 let typed = null;
 
@@ -31,13 +33,17 @@ const chart = stepChart(byId("step-chart"), byId("components"));
 const catalogue = offerCatalogue(() => changed({ push: true }));
 const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (changed({ push: true }), drawMap()) });
 const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
-const fit = latest((signal, question) => ask("/v1/fit", { method: "POST", body: { ...question, remedies: false }, signal }));
+// A form that cannot be read overtakes the run before as well: its answer is to another question.
+const fit = latest(async (signal) => {
+  const question = readQuestion(form);
+  return { question, address: location.href, answer: await ask("/v1/fit", { method: "POST", body: { ...question, remedies: false }, signal }) };
+});
 const help = latest((signal, question) => ask("/v1/fit", { method: "POST", body: question, signal }));
 const reprice = debounced(answer, PAUSE_MS);
 const lookForHelp = debounced(find, HELP_PAUSE_MS);
-const drawMap = debounced(() => shown !== null && catalogue.known.gpus.length > 0 && map.show(shown.question), MAP_PAUSE_MS);
+const drawMap = debounced(() => current !== null && catalogue.known.gpus.length > 0 && map.show(current), MAP_PAUSE_MS);
 
-fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => shown, png: chart.png, markdown }));
+fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
 form.addEventListener("input", ({ target }) => catalogue.isWhole(target) && changed({ push: isStep(target) }));
 form.addEventListener("change", ({ target }) => {
@@ -96,22 +102,23 @@ function restore(state) {
 async function answer() {
   performance.mark("reprice-start");
   try {
-    const question = readQuestion(form);
-    const found = await fit(question);
+    const found = await fit();
     if (found === undefined) return;
-    show(question, found);
+    show(found);
     performance.measure("headroom.reprice", "reprice-start");
   } catch (error) {
     refuse(error);
   }
 }
 
-function show(question, found) {
-  shown = { question, answer: found };
+function show(asked) {
+  const { question, answer: found } = asked;
+  shown = asked;
+  current = question;
   clearFieldErrors([form, planForm]);
   byId("answers").classList.remove("is-empty");
   showProblem(byId("problem"), null);
-  for (const element of document.querySelectorAll(".is-stale")) element.classList.remove("is-stale");
+  markStale(false);
   showVerdict(byId("verdict"), question, found);
   showSummary(byId("summary"), found);
   chart.show(found);
@@ -128,25 +135,35 @@ function show(question, found) {
 
 /** Ask what would help, for the question that is shown by then. */
 async function find(question) {
-  if (shown?.question !== question) return;
+  if (current !== question) return;
   try {
     const found = await help(question);
-    if (found === undefined || shown.question !== question) return;
+    if (found === undefined || current !== question) return;
     shown.answer = found;
     showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply, isLooking: false });
   } catch (error) {
-    showProblem(byId("problem"), error);
+    if (current === question) showProblem(byId("problem"), error);
   }
 }
 
 function refuse(error) {
-  const problem = error instanceof Unreadable ? new Problem({ status: 0, title: "The question cannot be read", detail: error.message, errors: [{ field: error.field, message: error.message }] }) : error;
-  showProblem(byId("problem"), problem);
-  showFieldErrors([form, planForm], problem);
+  showProblem(byId("problem"), error);
+  showFieldErrors([form, planForm], error);
   // Before the first answer there is nothing to show beside what is wrong.
   byId("answers").classList.toggle("is-empty", shown === null);
-  byId("verdict").classList.add("is-stale");
-  byId("step-chart").classList.add("is-stale");
+  current = null;
+  markStale(true);
+  byId("summary").hidden = true;
+  document.title = `${error.title || "Refused"} · Headroom`;
+}
+
+/** What stands under a question that was refused is of another one: it is neither taken along nor acted upon. */
+function markStale(isStale) {
+  for (const part of byId("answers").children) {
+    if (part.id === "problem" || part.id === "search") continue;
+    part.classList.toggle("is-stale", isStale);
+    part.inert = isStale;
+  }
 }
 
 function apply(change) {
@@ -156,7 +173,7 @@ function apply(change) {
 }
 
 function use(candidate) {
-  form.elements.gpu.value = typeof candidate.gpu === "string" ? candidate.gpu : String(candidate.gpu.memory_bytes);
+  form.elements.gpu.value = gpuText(candidate.gpu);
   for (const root of ["workload", "layout"]) applyPart(form, root, candidate[root], { isWhole: true });
   arrange(form);
   applyPart(form, "workload", candidate.workload, { isWhole: true });
@@ -171,11 +188,11 @@ function pick(gpu, field, value) {
 }
 
 function search() {
-  if (shown !== null) plan.search(shown.question);
+  plan.search(() => readQuestion(form));
 }
 
 function markdown() {
-  const { question, answer: found } = shown;
+  const { question, answer: found, address } = shown;
   const { components, device_bytes, intervals } = found.per_gpu;
   const rows = components.map((part) => [words(part.name), gib(part.bytes), part.basis, part.formula]);
   return [
@@ -185,6 +202,6 @@ function markdown() {
     "",
     `Device ${gib(device_bytes)} per GPU (95 %: ${gib(intervals.device[0])} to ${gib(intervals.device[1])}) of ${gib(found.usable_bytes)} usable; peak in ${words(found.per_gpu.peak_instant).toLowerCase()}; ${found.basis}.`,
     "",
-    location.href,
+    address,
   ].join("\n");
 }

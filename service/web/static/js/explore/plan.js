@@ -12,19 +12,20 @@ const DEGREES = { data_parallel: "DP", tensor_parallel: "TP", pipeline_parallel:
 // Of the layout these describe machines; the rest is what the search is for.
 const MACHINE = ["gpus_per_node", "network_bytes_per_second", "host_memory_bytes", "nvme_bytes"];
 
-/** Return `search(question)` and `clear()`; `onUse(candidate)` makes a candidate the question, `onApply(change)` a change. */
+/** Return `search(readQuestion)` and `clear()`; `onUse(candidate)` makes a candidate the question, `onApply(change)` a change. */
 export function planPanel({ onUse, onApply, onFail }) {
   const form = byId("plan-form");
   const place = byId("plan");
   const run = latest((signal, body) => ask("/v1/plans", { method: "POST", body, signal }));
   const clear = () => {
+    run.stop();
     fill(place);
     fill(byId("plan-export"));
   };
-  const search = async (question) => {
-    const body = planQuestion(form, question);
+  const search = async (readQuestion) => {
     fill(place, h("p", { class: "muted" }, "Searching…"));
     try {
+      const body = planQuestion(form, readQuestion());
       const answer = await run(body);
       if (answer === undefined) return;
       fill(place, answerElement(answer, { onUse, onApply }));

@@ -1,15 +1,18 @@
 // The form as a question of the API, and a question or a change as the form. Names in the form are paths in the request.
+import { Problem } from "../api.js";
 import { byId } from "../dom.js";
 
 const SIZE = /^(\d+(?:\.\d+)?)\s*([kmbt])$/i;
 const SIZES = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
 const MEMORY = /^(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti)B?$/;
+// Of more digits than the number in any GPU's name.
+const BYTES = /^\d{7,16}$/;
+const UNITS = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
 
 /** A value of the form that cannot even be sent, with the field that it stands in. */
-export class Unreadable extends Error {
+export class Unreadable extends Problem {
   constructor(field, message) {
-    super(message);
-    this.field = field;
+    super({ status: 0, title: "The question cannot be read", detail: message, errors: [{ field, message }] });
   }
 }
 
@@ -72,9 +75,19 @@ function model(form) {
   return size === null ? name : { num_parameters: Math.round(Number(size[1]) * SIZES[size[2].toLowerCase()]) };
 }
 
+/** A GPU of the API as its field holds it: a name, or its memory in the largest unit that is exact. */
+export function gpuText(gpu) {
+  if (typeof gpu === "string") return gpu;
+  const bytes = gpu.memory_bytes;
+  const [unit, size] = UNITS.find(([, size]) => bytes % size === 0) ?? ["", 1];
+  return `${bytes / size}${unit}`;
+}
+
 function gpu(text) {
-  const memory = MEMORY.exec(text.trim());
-  return memory === null ? text.trim() : { memory_bytes: memory[1] + memory[2] };
+  const name = text.trim();
+  if (BYTES.test(name)) return { memory_bytes: Number(name) };
+  const memory = MEMORY.exec(name);
+  return memory === null ? name : { memory_bytes: memory[1] + memory[2] };
 }
 
 function parsed(field, text) {

@@ -51,7 +51,7 @@ export function modelName({ model }) {
 }
 
 export function gpuName({ gpu }) {
-  return typeof gpu === "string" ? gpu : `a GPU of ${gpu.memory_bytes}`;
+  return typeof gpu === "string" ? gpu : `a GPU of ${typeof gpu.memory_bytes === "number" ? gib(gpu.memory_bytes) : gpu.memory_bytes}`;
 }
 
 /** What fits is told by what it leaves: of an engine that fills its budget, what it leaves of that. */
