@@ -59,6 +59,10 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab(visit: Visit, base_url: str
     dialog = page.get_by_role("dialog")
     expect(dialog).to_be_visible()
 
+    dialog.get_by_label("API key").fill("hr_74260e60fc1e_…")
+    dialog.get_by_role("button", name="Use key").click()
+    expect(page.locator("#key-reason")).to_contain_text("This is no key")
+    assert page.evaluate("sessionStorage.length") == 0
     dialog.get_by_label("API key").fill("hr_wrong")
     dialog.get_by_role("button", name="Use key").click()
     expect(page.locator("#key-reason")).not_to_have_text(NEEDED)

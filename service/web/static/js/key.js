@@ -3,7 +3,13 @@ import { byId } from "./dom.js";
 import { sentence } from "./format.js";
 
 const NAME = "headroom.key";
+const NO_KEY = "This is no key: a key has no spaces, and no signs but those of ASCII. Copy the whole of it as it was shown when it was made.";
 let asking = null;
+
+/** Tell whether a text can be sent as a key: a header carries what can be printed in ASCII, and no spaces. */
+export function isKey(text) {
+  return /^[\x21-\x7e]+$/.test(text);
+}
 
 /** Return the key that was given, or null. */
 export function storedKey() {
@@ -36,8 +42,14 @@ function open(problem) {
       dialog.close();
       resolve(key !== null);
     };
+    const give = (event) => {
+      event.preventDefault();
+      const key = input.value.trim();
+      if (isKey(key)) close(key);
+      else byId("key-reason").textContent = NO_KEY;
+    };
     const { signal } = given;
-    byId("key-form").addEventListener("submit", (event) => (event.preventDefault(), close(input.value.trim())), { signal });
+    byId("key-form").addEventListener("submit", give, { signal });
     byId("key-cancel").addEventListener("click", () => close(null), { signal });
     dialog.addEventListener("cancel", (event) => (event.preventDefault(), close(null)), { signal });
     dialog.showModal();

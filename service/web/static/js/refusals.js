@@ -6,7 +6,7 @@ import { showProblem } from "./notice.js";
 
 /**
  * Show a problem: beside the controls that it names, and the rest in `element`. `controlOf(field)` returns the control of a
- * field such as `workload.sequence_length`, or undefined.
+ * field such as `workload.sequence_length`, or null.
  */
 export function showRefusal(form, element, error, controlOf) {
   clearRefusal(form, element);
@@ -30,8 +30,9 @@ export function clearRefusal(form, element) {
 }
 
 function complain(control, message) {
-  const field = control?.closest(".field");
-  if (!field) return false;
+  const field = control instanceof Element ? control.closest(".field") : null;
+  // A field of the other task is not seen, and neither would be what stands in it.
+  if (field === null || field.closest("[hidden]") !== null) return false;
   const id = `refusal-${control.name}`;
   control.setAttribute("aria-invalid", "true");
   control.setAttribute("aria-describedby", id);

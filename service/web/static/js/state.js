@@ -18,6 +18,17 @@ export function writeQuery(state, { push = false } = {}) {
   else history.replaceState(null, "", url);
 }
 
+/** Return what the path names below its page, or "" where it names nothing; what is no UTF-8 stays as it stands. */
+export function nameInPath() {
+  const text = location.pathname.split("/")[2] ?? "";
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    return text;
+  }
+}
+
 /** Call `f(state)` when the reader goes back or forward. */
 export function onNavigate(f) {
   window.addEventListener("popstate", () => f(readQuery()));
@@ -45,6 +56,15 @@ export function fillForm(form, state) {
     else if (control.tagName === "SELECT") choose(control, given);
     else control.value = given ?? control.defaultValue;
   }
+}
+
+/** Put a state into a form that is asked by the page alone: a choice that it does not offer is left out, and returned as `[[name, value]]`. */
+export function fillView(form, state) {
+  const isOffered = (name, value) => form.elements.namedItem(name) === null || [...form.elements.namedItem(name).options].some((option) => option.value === value);
+  const [known, unknown] = [[], []];
+  for (const pair of Object.entries(state)) (isOffered(...pair) ? known : unknown).push(pair);
+  fillForm(form, Object.fromEntries(known));
+  return unknown;
 }
 
 function choose(select, given) {

@@ -6,7 +6,7 @@ import { exportBar, markdownTable } from "../export.js";
 import { count, percent } from "../format.js";
 import { showProblem } from "../notice.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
-import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { fillForm, fillView, formState, onNavigate, readQuery, writeQuery } from "../state.js";
 import { suggest } from "../suggestions.js";
 import { figure } from "../tables.js";
 import { makeCalibrations, poolTable } from "./calibrations.js";
@@ -29,7 +29,7 @@ async function show() {
     page.answer = answer;
     draw(answer);
   } catch (error) {
-    showRefusal(form, byId("trouble"), error, (field) => form.elements[field]);
+    showRefusal(form, byId("trouble"), error, (field) => form.elements.namedItem(field));
   }
 }
 
@@ -93,24 +93,26 @@ async function showPools() {
 }
 
 const changed = () => {
-  writeQuery({ ...formState(form), ...formState(byId("which")) });
+  writeQuery({ ...formState(form), ...formState(byId("which")) }, { push: true });
   return show();
 };
 const fromAddress = (state) => {
   fillForm(form, state);
-  fillForm(byId("which"), state);
+  // A word that is not offered asks for nothing else than no word; the box says which is shown.
+  fillView(byId("which"), state);
 };
 fromAddress(readQuery());
 fill(byId("tools"), tools());
 form.addEventListener("change", changed);
 form.addEventListener("submit", (event) => (event.preventDefault(), changed()));
 byId("which").addEventListener("change", () => {
-  writeQuery({ ...formState(form), ...formState(byId("which")) });
+  writeQuery({ ...formState(form), ...formState(byId("which")) }, { push: true });
   calibrations.draw();
 });
 onNavigate((state) => {
   fromAddress(state);
   show();
+  calibrations.draw();
 });
 show();
 calibrations.more();

@@ -4,6 +4,7 @@ import { fill, h } from "../dom.js";
 import { showProblem } from "../notice.js";
 import { dataTable } from "../tables.js";
 import { differences } from "./diff.js";
+import { inventoryIn } from "./inventory.js";
 
 const SHOWN = 200;
 const EXAMPLE = `{
@@ -36,18 +37,6 @@ export function makeEditor(element, name) {
   );
 }
 
-function inventoryIn(text, name) {
-  try {
-    const read = JSON.parse(text || EXAMPLE);
-    const wanted = name ?? read.name;
-    if (!wanted) return { problem: "The inventory has no name; say which cluster it is of." };
-    if (!Array.isArray(read.pools)) return { problem: "The inventory has no list of pools." };
-    return { name: wanted, pools: read.pools };
-  } catch (error) {
-    return { problem: `This is no JSON: ${error.message}` };
-  }
-}
-
 async function showChanges(outcome, { name, pools }) {
   const trouble = h("div", { hidden: true });
   try {
@@ -60,31 +49,31 @@ async function showChanges(outcome, { name, pools }) {
       showProblem(trouble, null);
       try {
         if (stored === null) await ask("/v1/clusters", { method: "POST", body: { name, pools } });
-        else await ask(`/v1/clusters/${name}`, { method: "PUT", body: { pools }, headers: { "if-match": stored.headers.get("etag") } });
-        location.assign(`/clusters/${name}`);
+        else await ask(`/v1/clusters/${encodeURIComponent(name)}`, { method: "PUT", body: { pools }, headers: { "if-match": stored.headers.get("etag") } });
+        location.assign(`/clusters/${encodeURIComponent(name)}`);
       } catch (error) {
         showProblem(trouble, error);
       }
     };
     fill(
       outcome,
-      changes.length === 0
-        ? h("p", { class: "notice" }, `Nothing would change of ${name}.`)
-        : [
-            dataTable({
-              caption: `${stored === null ? "A new cluster" : "What would change of"} ${name}: ${changes.length > SHOWN ? `the first ${SHOWN} of ${changes.length} changes` : ""}`,
-              columns: [
-                { label: "What", head: true, cell: (one) => one.what },
-                { label: "Change", cell: (one) => one.change },
-              ],
-              items: changes.slice(0, SHOWN),
-            }),
-            h("button", { type: "button", class: "primary", onclick: send }, stored === null ? `Store ${name}` : `Replace ${name}`),
-          ],
+      changes.length === 0 ? h("p", { class: "notice" }, `Nothing would change of ${name}.`) : changeTable(changes, `${stored === null ? "A new cluster" : "What would change of"} ${name}`),
+      h("button", { type: "button", class: "primary", onclick: send }, stored === null ? `Store ${name}` : `Replace ${name}`),
       trouble,
     );
   } catch (error) {
     fill(outcome, trouble);
     showProblem(trouble, error);
   }
+}
+
+function changeTable(changes, caption) {
+  return dataTable({
+    caption: changes.length > SHOWN ? `${caption}: the first ${SHOWN} of ${changes.length} changes` : caption,
+    columns: [
+      { label: "What", head: true, cell: (one) => one.what },
+      { label: "Change", cell: (one) => one.change },
+    ],
+    items: changes.slice(0, SHOWN),
+  });
 }

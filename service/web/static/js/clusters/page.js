@@ -5,7 +5,7 @@ import { exportBar } from "../export.js";
 import { whenElement } from "../format.js";
 import { showProblem } from "../notice.js";
 import { repeat } from "../polling.js";
-import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { fillForm, formState, nameInPath, onNavigate, readQuery, writeQuery } from "../state.js";
 import { suggest } from "../suggestions.js";
 import { showTask, visibleState } from "../workloads.js";
 import { makeEditor } from "./editor.js";
@@ -16,7 +16,7 @@ import { makePool, stateBar } from "./pool.js";
 import { showReservations } from "./reservations.js";
 
 const REFRESH_MS = 20_000;
-const name = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+const name = nameInPath();
 const trouble = byId("trouble");
 
 /** Run `f`, and show what the API refused. */
@@ -76,11 +76,14 @@ async function showOne() {
     }
   }
 
-  function askPlan(picked) {
+  function stateNow() {
     showTask(form);
-    const state = visibleState(form, formState(form));
+    return visibleState(form, formState(form));
+  }
+
+  function askPlan(picked) {
+    const state = stateNow();
     if (state.model) planner.ask(state, picked);
-    return state;
   }
 
   byId("title").textContent = name;
@@ -90,7 +93,8 @@ async function showOne() {
   form.addEventListener("change", () => showTask(form));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    writeQuery(askPlan(0), { push: true });
+    writeQuery(stateNow(), { push: true });
+    askPlan(0);
   });
   const fromAddress = (state) => {
     fillForm(form, state);

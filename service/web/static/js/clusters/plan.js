@@ -6,15 +6,15 @@ import { count, gib, seconds, usd, whenElement, words } from "../format.js";
 import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
 import { dataTable } from "../tables.js";
-import { workloadOf } from "../workloads.js";
+import { numberOf, workloadOf } from "../workloads.js";
 import { places, reserveForm } from "./reservations.js";
 
 const PLACED = { placed: ["is-good", "fits now"], not_today: ["is-warn", "not today"], never: ["is-bad", "never"] };
 
-/** Return the body that asks for a plan on a cluster, from the state of the form. Throws a SyntaxError for words that are no JSON. */
+/** Return the body that asks for a plan on a cluster, from the state of the form. Throws a Problem for words that are no JSON object. */
 export function planBody(cluster, state) {
   const body = { model: state.model, workload: workloadOf(state), cluster, objective: state.objective };
-  return state.global_batch_size ? { ...body, constraints: { global_batch_size: Number(state.global_batch_size) } } : body;
+  return state.global_batch_size ? { ...body, constraints: { global_batch_size: numberOf(state.global_batch_size) } } : body;
 }
 
 /** Return which cells of which nodes a placement takes, by pool: `Map(pool → Map(node → Map(cell → replica)))`. */
@@ -35,22 +35,20 @@ export function marksOf(placement, pools) {
 /** Join the form with the place for its answers. `onPick(placement)` shows one on the nodes; `onReserved()` reads them again. */
 export function makePlanner({ form, answer, trouble, cluster, onPick, onReserved }) {
   const run = latest((signal, body) => ask("/v1/plans", { method: "POST", body, signal }));
-  const controlOf = (field) => form.elements[field.replace(/^(workload|constraints)\./, "")];
+  const controlOf = (field) => form.elements.namedItem(field.replace(/^(workload|constraints)\./, ""));
   const planner = { found: null, picked: 0, body: null };
   planner.ask = async (state, picked = 0) => {
     clearRefusal(form, trouble);
-    try {
-      planner.body = planBody(cluster, state);
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error;
-      fill(answer, h("p", { class: "notice is-bad", role: "alert" }, `The other words are no JSON object: ${error.message}`));
-      return;
-    }
+    run.stop();
+    // What was found before is of another question: it is neither drawn again nor taken along.
+    planner.found = null;
+    onPick(null, picked);
     fill(answer, h("p", { class: "muted", role: "status" }, "Searching layouts, and nodes that are free…"));
     try {
-      const found = await run(planner.body);
+      const body = planBody(cluster, state);
+      const found = await run(body);
       if (found === undefined) return;
-      Object.assign(planner, { found, picked: Math.min(picked, found.candidates.length - 1) });
+      Object.assign(planner, { found, body, picked: Math.min(picked, found.candidates.length - 1) });
       planner.draw();
     } catch (error) {
       fill(answer);

@@ -17,6 +17,11 @@ export function instantsOf({ instants, prediction }) {
   return instants.map((one) => ({ name: one.name, measured: one.allocated_bytes, predicted: said.get(one.name) ?? null }));
 }
 
+/** The samples of a probe as rows for a spreadsheet. */
+export function sampleRows(samples) {
+  return { columns: ["t_s", "kind", "bytes"], rows: samples.map((one) => [one.t_s, one.kind, one.bytes]) };
+}
+
 /** Predicted beside measured, bar by bar. */
 export function instantsOption(instants) {
   const isPredicted = instants.some((one) => one.predicted !== null);

@@ -8,14 +8,15 @@ import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { statusTag } from "../measurements/table.js";
 import { showProblem } from "../notice.js";
 import { repeat } from "../polling.js";
+import { nameInPath } from "../state.js";
 import { facts } from "../tables.js";
-import { contentOption, contentTable, instantsOf, instantsOption, instantsTable, timelineOption, timelineTable } from "./charts.js";
-import { peaksOf, quantityWords, showPeaks } from "./peaks.js";
+import { contentOption, contentTable, instantsOf, instantsOption, instantsTable, sampleRows, timelineOption, timelineTable } from "./charts.js";
+import { peakRows, peaksOf, quantityWords, showPeaks } from "./peaks.js";
 import { largestTable, showContext, showProbes } from "./probes.js";
 import { makeProgress, showPlan } from "./progress.js";
 import { followStory } from "./story.js";
 
-const id = decodeURIComponent(location.pathname.split("/")[2] ?? "");
+const id = nameInPath();
 const path = `/v1/measurements/${encodeURIComponent(id)}`;
 const LOOK_MS = 5000;
 const EMPTY = { plan: null, progress: null, phases: [], samples: [], statuses: [], isBroken: false };
@@ -90,7 +91,7 @@ function showFailure({ problem, status, phase }) {
 
 /** Buttons that are made anew would lose the focus. */
 function showActions(measurement) {
-  const state = `${measurement.status} ${measurement.phase === "withdrawn"}`;
+  const state = `${measurement.status} ${measurement.phase === "withdrawn"} ${Object.keys(page.charts)} ${tableOf(measurement) !== null}`;
   if (state === page.actions) return;
   page.actions = state;
   fill(byId("actions"), actions(measurement));
@@ -141,10 +142,17 @@ function markdown() {
   ].join("\n");
 }
 
+/** Of a probe its samples; of an import, which has none, its peaks; null before there is either. */
+function tableOf(measurement) {
+  if (page.story.samples.length > 0) return sampleRows(page.story.samples);
+  const peaks = peakRows(measurement);
+  return peaks.rows.length > 0 ? peaks : null;
+}
+
 function tools() {
   return exportBar({
     name: `measurement-${id.slice(0, 8)}`,
-    csv: () => ({ columns: ["t_s", "kind", "bytes"], rows: page.story.samples.map((one) => [one.t_s, one.kind, one.bytes]) }),
+    csv: tableOf(page.measurement) !== null && (() => tableOf(page.measurement)),
     json: () => page.measurement,
     png: Object.keys(page.charts).length > 0 && (() => (page.charts.instants ?? page.charts.timeline).png()),
     markdown,
@@ -163,6 +171,7 @@ async function start() {
       if (page.measurement.status === "queued" && story.statuses.at(-1)?.status === "running") return void refresh();
       if (isOpen(page.measurement.status)) showProgress(page.measurement, story);
       showStory(story);
+      showActions(page.measurement);
     };
     const onOver = (status) => {
       if (isOpen(page.measurement.status)) say(`The measurement has ${status}`);

@@ -26,6 +26,12 @@ export function peaksOf({ peaks, prediction, step_time_s: step }) {
   return step?.median ? [...rows, { name: "step_time_s", measured: step.median, predicted: null, low: null, high: null, error: null, calibrated: null }] : rows;
 }
 
+/** The same as rows for a spreadsheet. */
+export function peakRows(measurement) {
+  const columns = ["quantity", "measured", "predicted", "low", "high", "error"];
+  return { columns, rows: peaksOf(measurement).map((one) => [one.name, ...columns.slice(1).map((name) => one[name])]) };
+}
+
 /** Show them, each with a strip that has the reading in its interval. */
 export function showPeaks(element, measurement) {
   const rows = peaksOf(measurement);

@@ -21,13 +21,12 @@ export function makeAsking(form, { workers }) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     clearRefusal(form, trouble);
-    const state = visibleState(form, formState(form));
     try {
+      const state = visibleState(form, formState(form));
       const made = await ask("/v1/measurements", { method: "POST", body: bodyOf(state) });
       location.assign(`/measurements/${made.id}`);
     } catch (error) {
-      if (error instanceof SyntaxError) fill(note, h("span", { class: "field-error", role: "alert" }, `The other words are no JSON object: ${error.message}`));
-      else showRefusal(form, trouble, error, (field) => form.elements[field.replace(/^workload\./, "")]);
+      showRefusal(form, trouble, error, (field) => form.elements.namedItem(field.replace(/^workload\./, "")));
     }
   });
   words();

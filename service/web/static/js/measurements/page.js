@@ -7,7 +7,7 @@ import { count, signedPercent } from "../format.js";
 import { showProblem } from "../notice.js";
 import { repeat } from "../polling.js";
 import { clearRefusal, showRefusal } from "../refusals.js";
-import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { fillForm, fillView, formState, onNavigate, readQuery, writeQuery } from "../state.js";
 import { suggest } from "../suggestions.js";
 import { makeAsking } from "./ask.js";
 import { bestReading, QUANTITIES, rowWords } from "./quantities.js";
@@ -21,7 +21,7 @@ const DRAWN = 2000;
 const WORKERS_MS = 15_000;
 const VIEW = ["quantity", "answer", "plot"];
 const form = byId("filter");
-const page = { rows: [], drawn: [], cursors: [null], next: null, workers: [] };
+const page = { rows: [], drawn: [], cursors: [null], next: null, workers: [], unknown: [] };
 
 const readPage = latest((signal, query) => ask(`/v1/measurements?${query}`, { signal }));
 const readDrawn = latest((signal, query) => askAll(`/v1/measurements?${query}`, { signal, most: DRAWN }));
@@ -58,7 +58,8 @@ function draw() {
   const view = formState(byId("view"));
   const data = scatterData(page.drawn, view);
   const cut = page.drawn.length >= DRAWN ? ` Of the first ${count(DRAWN)} measurements that are like this.` : "";
-  byId("scatter-words").textContent = scatterWords(data) + cut;
+  const unknown = page.unknown.map(([name, value]) => ` There is no ${name} “${value}”: this is ${view[name].replaceAll("_", " ")}.`).join("");
+  byId("scatter-words").textContent = scatterWords(data) + cut + unknown;
   byId("scatter").hidden = data.points.length === 0;
   if (data.points.length > 0) chart.show(data);
 }
@@ -67,7 +68,7 @@ const show = async () => {
   clearRefusal(form, byId("trouble"));
   const results = await Promise.allSettled([showTable(), showScatter()]);
   const failed = results.find((one) => one.status === "rejected");
-  if (failed !== undefined) showRefusal(form, byId("trouble"), failed.reason, (field) => form.elements[field]);
+  if (failed !== undefined) showRefusal(form, byId("trouble"), failed.reason, (field) => form.elements.namedItem(field));
 };
 
 function changed({ push = false } = {}) {
@@ -109,6 +110,11 @@ function nothing() {
   );
 }
 
+function fromAddress(state) {
+  fillForm(form, state);
+  page.unknown = fillView(byId("view"), state);
+}
+
 function reset() {
   fillForm(form, {});
   return changed({ push: true });
@@ -140,19 +146,18 @@ function tools() {
 
 const chart = makeChart(byId("scatter"), { label: "Predicted against measured", option: scatterOption, table: scatterTable, height: 400 });
 chart.on("click", ({ data }) => data?.one && location.assign(`/measurements/${data.one.row.id}`));
-fillForm(form, readQuery());
-fillForm(byId("view"), readQuery());
+fromAddress(readQuery());
 fill(byId("tools"), tools());
-form.addEventListener("change", () => changed());
+form.addEventListener("change", () => changed({ push: true }));
 form.addEventListener("submit", (event) => (event.preventDefault(), changed({ push: true })));
 byId("reset").addEventListener("click", reset);
 byId("view").addEventListener("change", () => {
-  writeQuery({ ...formState(form), ...shortView() });
+  page.unknown = [];
+  writeQuery({ ...formState(form), ...shortView() }, { push: true });
   draw();
 });
 onNavigate((state) => {
-  fillForm(form, state);
-  fillForm(byId("view"), state);
+  fromAddress(state);
   page.cursors = [null];
   show();
 });

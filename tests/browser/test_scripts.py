@@ -1,0 +1,88 @@
+"""Scripts that have no page of their own: what they return, asked in a browser since nothing else runs them."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import Visit
+
+NODE = {
+    "name": "n1",
+    "state": "ready",
+    "allocated_gpus": 4,
+    "allocations": [{"holder": "a", "num_gpus": 4, "gpu_indices": None, "host_memory_bytes": 0}],
+    "mig_gpus": 0,
+    "mig_slices": [],
+}
+POOL = {"name": "p", "gpu": "L40S", "gpus_per_node": 8, "host_memory_bytes": 2**39, "num_nodes": None, "nodes": [NODE]}
+CHANGES: tuple[tuple[dict[str, Any], dict[str, Any], list[str]], ...] = (
+    ({"host_memory_bytes": "512Gi"}, {}, []),
+    ({"host_memory_bytes": "256Gi"}, {}, ["pool p, host_memory_bytes: 549755813888 → 256Gi"]),
+    ({"nvme_bytes": 1}, {}, ["pool p, nvme_bytes: not told → 1"]),
+    ({"network_bytes_per_second": 1}, {}, ["pool p, network_bytes_per_second: not told → 1"]),
+    ({}, {"allocations": [{"holder": "b", "num_gpus": 4}]}, ["node n1, holders: a 4 → b 4"]),
+    ({}, {"mig_gpus": 2}, ["node n1, MIG: 0 GPUs in slices → 2 GPUs in slices"]),
+)
+NO_INVENTORIES = (
+    ("", "no inventory yet"),
+    ("{", "no JSON"),
+    ("null", "an object with a name and pools"),
+    ('{"name": "x"}', "no list of pools"),
+    ('{"name": "x", "pools": []}', "no list of pools"),
+    ('{"name": "x", "pools": [null]}', "pool 1 is no object"),
+    ('{"name": "x", "pools": [5]}', "pool 1 is no object"),
+    ('{"name": "x", "pools": [{"name": "p", "nodes": [null]}]}', "pool 1, node 1 is no object"),
+    ('{"name": "x", "pools": [{"name": "p", "nodes": [{"name": "n", "allocations": 5}]}]}', "list of allocations"),
+    ('{"pools": [{"name": "p"}]}', "no name"),
+)
+
+
+@pytest.fixture
+def page(visit: Visit) -> Page:
+    """Return a page that scripts can be read from."""
+    return visit("/accuracy").page
+
+
+def called(page: Page, script: str, name: str, *values: object) -> Any:  # noqa: ANN401 - whatever the script returns
+    """Return what a function of a script returns."""
+    ask = """async ([script, name, values]) => {
+      const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/");
+      return (await import(root + script))[name](...values);
+    }"""
+    return page.evaluate(ask, [script, name, values])
+
+
+def test_every_change_of_an_inventory_is_found(page: Page) -> None:
+    """What a pool or node says differently is a change, and the same memory in other words is none."""
+    for pool, node, expected in CHANGES:
+        pasted = {**POOL, **pool, "nodes": [{**NODE, **node}]}
+        found = called(page, "clusters/diff.js", "differences", [POOL], [pasted])
+        assert [f"{one['what']}: {one['change']}" for one in found] == expected
+
+
+def test_what_is_no_inventory_is_told(page: Page) -> None:
+    """Each says what is wrong and where; one that is whole says its name and pools."""
+    for text, said in NO_INVENTORIES:
+        assert said in called(page, "clusters/inventory.js", "inventoryIn", text, None)["problem"]
+    whole = '{"pools": [{"name": "p", "num_nodes": 1}]}'
+    assert called(page, "clusters/inventory.js", "inventoryIn", whole, "x") == {
+        "name": "x",
+        "pools": [{"name": "p", "num_nodes": 1}],
+    }
+
+
+def test_a_key_is_what_a_header_carries(page: Page) -> None:
+    """A dash that a chat made longer, an ellipsis and a space are no parts of a key."""
+    keys = {"hr_74260e60fc1e_a-b_C": True, "hr_74260e60fc1e_…": False, "hr_1\u20132": False, "hr_ 1": False, "": False}
+
+    assert {key: called(page, "key.js", "isKey", key) for key in keys} == keys
+
+
+def test_a_gpu_of_ones_own_is_written_exactly(page: Page) -> None:
+    """Memory is written in the largest unit that loses nothing; a name stays."""
+    sizes = {80 * 2**30: "80Gi", 81_921 * 2**20: "81921Mi", 85_899_345_921: "85899345921"}
+
+    assert called(page, "explore/question.js", "gpuText", "L40S") == "L40S"
+    for size, text in sizes.items():
+        assert called(page, "explore/question.js", "gpuText", {"memory_bytes": size}) == text
