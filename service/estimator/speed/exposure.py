@@ -1,29 +1,16 @@
 """Seconds in which a GPU waits for others: gathers, reductions and exchanges that no product hides, and copies over PCIe."""
 
-from dataclasses import dataclass
-
 from service.estimator.architecture import Architecture
 from service.estimator.layout import Layout, Sharding
 from service.estimator.speed.links import Links
 from service.estimator.speed.machine import Machine
+from service.estimator.speed.micro_batch import Passes
 from service.estimator.speed.rates import CPU_ADAM_S_PER_PARAMETER, NVME_BYTES_PER_SECOND, PCIE_BYTES_PER_SECOND
+from service.estimator.speed.ring import around_the_ring
 from service.estimator.states import PARAMETER_STAGE, TrainedParameters
 from service.estimator.workload import Checkpointing, Method, OffloadTarget, TrainWorkload
 
 _COPIES = {OffloadTarget.CPU: PCIE_BYTES_PER_SECOND, OffloadTarget.NVME: NVME_BYTES_PER_SECOND}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passes:
-    """Seconds of one micro batch on one rank, the process that launches its operations included."""
-
-    forward: float
-    backward: float
-
-    @property
-    def total(self) -> float:
-        """Both passes."""
-        return self.forward + self.backward
 
 
 def waiting(model: Architecture, workload: TrainWorkload, layout: Layout, passes: Passes, machine: Machine) -> float:
@@ -31,6 +18,7 @@ def waiting(model: Architecture, workload: TrainWorkload, layout: Layout, passes
     split = layout.tensor_parallel * layout.pipeline_parallel
     weights = model.parameter_counts().total * workload.precision.compute_dtype.bytes_per_element / split
     along = _along_tensors(model, workload, layout, machine.links) + _exchanged(model, workload, layout, machine.links)
+    along += around_the_ring(model, workload, layout, passes, machine)
     kept = _kept_elsewhere(model, workload, layout)
     return along + max(kept - passes.total, 0) + _gathered(model, workload, layout, passes, machine.links, weights)
 

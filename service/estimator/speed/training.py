@@ -9,8 +9,9 @@ from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
 from service.estimator.precision import Precision
 from service.estimator.result import Throughput
-from service.estimator.speed.exposure import Passes, update, waiting
+from service.estimator.speed.exposure import update, waiting
 from service.estimator.speed.machine import Machine
+from service.estimator.speed.micro_batch import Passes
 from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.states import TrainedParameters
@@ -143,12 +144,15 @@ def _passes(
     blocks = products + forward_attention + moved + unpacked
     again = _recomputed(workload, blocks, products, forward_attention)
     backward = BACKWARD_PRODUCTS[full] * (products + head) + BACKWARD_MOVED * moved + unpacked
-    backward += BACKWARD_ATTENTION * attention / rates.attention_backward + adapters + again
+    backward_attention = BACKWARD_ATTENTION * attention / rates.attention_backward
+    backward += backward_attention + adapters + again
     launched = work.launches / layout.pipeline_parallel
     eager = launched * (PYTHON_S + LAUNCH_S)
     return Passes(
         forward=max(blocks + head + loss, eager),
         backward=max(backward, BACKWARD_MOVED * launched * LAUNCH_S + eager * (again > 0)),
+        attention_forward=forward_attention,
+        attention_backward=backward_attention,
     )
 
 

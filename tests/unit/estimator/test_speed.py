@@ -17,6 +17,7 @@ from service.estimator.speed.rates import rates_of
 from service.estimator.speed.throughput import WorkCache, throughput_of, untimed
 from service.estimator.workload import (
     Checkpointing,
+    Framework,
     Lora,
     Method,
     Offload,
@@ -86,6 +87,20 @@ def test_a_slow_network_is_waited_for() -> None:
     assert speed(TRAINING, replace(SHARDED, network_bytes_per_second=slow)).step_time_s > speed(TRAINING, SHARDED).step_time_s
     alone = replace(SHARDED, data_parallel=8)
     assert speed(TRAINING, replace(alone, network_bytes_per_second=slow)) == speed(TRAINING, alone)
+
+
+@pytest.mark.parametrize("framework", [Framework.MEGATRON, Framework.TORCHTITAN])
+def test_keys_and_values_of_other_ranks_are_waited_for(framework: Framework) -> None:
+    """Ranks that split sequences are slower than as many that split batches, and wait for a slow network between them."""
+    megatron = framework is Framework.MEGATRON
+    kind = {"sharding": Sharding.MEGATRON if megatron else Sharding.FSDP2, "zero_stage": 1 if megatron else 3}
+    batches = TrainWorkload(sequence_length=4096, precision=POLICIES["bf16_mixed"], framework=framework)
+    halves = replace(batches, micro_batch_size=2)
+    apart, ring = Layout(data_parallel=2, **kind), Layout(context_parallel=2, **kind)  # type: ignore[arg-type]  # by name
+    slow = replace(ring, gpus_per_node=1, network_bytes_per_second=10**9)
+
+    assert speed(halves, ring).tokens_per_second < speed(batches, apart).tokens_per_second
+    assert speed(halves, slow).tokens_per_second < speed(halves, ring).tokens_per_second / 1.2
 
 
 def test_deepspeed_waits_where_fsdp_prefetches() -> None:
