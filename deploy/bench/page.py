@@ -18,7 +18,8 @@ by reason: `states_alone` (their weights, gradients and optimizer states alone e
 more has failed), `longer_sequences` (as many shards with shorter sequences have failed), `convex` (one and two sequences show
 that more are too many), `activations_alone` (what backward reads has no room beside weights and states), `arithmetic_alone`
 (divisions of the model over so few GPUs that they take longer even without a loss), `fewer_ranks` (divisions that more GPUs
-have alike, which make no fewer tokens per second). *All corrected* answers every configuration with a calibration.
+have alike, which make no fewer tokens per second), `replay_at_best` (too large even if the allocator leaves no hole, so that
+no replay of it is tried). *All corrected* answers every configuration with a calibration.
 
 *Searches of other planners* are their authors' own figures, of their questions on their machines: an order of magnitude.
 
