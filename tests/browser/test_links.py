@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.imports import add_reading
@@ -59,3 +59,55 @@ def test_an_import_is_taken_along_as_its_peaks(visit: Visit, imported: str) -> N
 
     assert [row["quantity"] for row in rows] == ["allocated_bytes", "reserved_bytes"]
     assert all(float(row["measured"]) > 0 and float(row["predicted"]) > 0 for row in rows)
+
+
+def test_a_page_that_was_cut_off_says_so_only_as_long_as_it_is(visit: Visit, base_url: str) -> None:
+    """What a look now and then could not reach is taken back by the next that does."""
+    pool = {"name": "p", "gpu": "L40S", "gpus_per_node": 4, "num_nodes": 1}
+    httpx.post(f"{base_url}/v1/clusters", json={"name": "cut-off", "pools": [pool]}, timeout=30).raise_for_status()
+    page = visit("/clusters/cut-off", tolerated=(503,)).page
+    expect(page.locator("canvas")).to_be_visible()
+    look = "document.dispatchEvent(new Event('visibilitychange'))"
+    page.route("**/v1/clusters/cut-off", lambda route: route.fulfill(status=503, json={"title": "Away", "detail": "away"}))
+    page.evaluate(look)
+    expect(page.locator("#trouble [role=alert]")).to_be_visible()
+    page.unroute("**/v1/clusters/cut-off")
+    page.evaluate(look)
+
+    expect(page.locator("#trouble")).to_be_hidden()
+
+
+def test_a_stream_that_is_refused_for_now_is_taken_up_again(visit: Visit) -> None:
+    """A limit and a server that is away pass, so following goes on; a refusal that stays ends it."""
+    page = visit("/accuracy", tolerated=(429, 404)).page
+    statuses = [429, 0, 404]
+    seen: list[int] = []
+
+    def answer(route: Route) -> None:
+        seen.append(statuses[len(seen)])
+        if seen[-1] == 0:
+            route.abort("aborted")
+        else:
+            route.fulfill(status=seen[-1], json={"title": "No"}, headers={"retry-after": "0"})
+
+    page.route("**/v1/measurements/x/events", answer)
+    follow = """async () => {
+      const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/");
+      const { follow } = await import(root + "api.js");
+      const signal = new AbortController().signal;
+      return follow("/v1/measurements/x/events", { onEvent: () => true, signal }).catch((error) => error.status);
+    }"""
+
+    assert page.evaluate(follow) == 404
+    assert seen == statuses
+
+
+def test_a_model_that_is_named_takes_the_place_of_a_pasted_config(visit: Visit) -> None:
+    """The last that was said is the question, in the address too."""
+    opened = visit("/?workload.sequence_length=512&config=%7B%22model_type%22%3A%22gpt2%22%7D")
+    page = opened.page
+    expect(page.locator(".verdict-text")).to_contain_text("your gpt2")
+    page.get_by_role("combobox", name="Model").fill("qwen3-0.6b")
+
+    expect(page.locator(".verdict-text")).to_contain_text("qwen3-0.6b")
+    assert "config=" not in page.url

@@ -2,13 +2,15 @@
 import { askForKey, storedKey } from "./key.js";
 
 const RETRY_MS = 2000;
+// No server, its time-out, and its limit: refusals that pass.
+const PASSING = new Set([0, 408, 429]);
 
 /** What the API refused, in its own words (RFC 9457). `errors` name the offending values: `[{ field, message }]`. */
 export class Problem extends Error {
-  constructor({ status, type = "", title = "", detail = "", errors = [] }) {
+  constructor({ status, type = "", title = "", detail = "", errors = [], retryAfterMs = 0 }) {
     super(detail || title || `the server answered ${status}`);
     this.name = "Problem";
-    Object.assign(this, { status, type, title, detail, errors });
+    Object.assign(this, { status, type, title, detail, errors, retryAfterMs });
   }
 }
 
@@ -70,6 +72,7 @@ export function latest(f) {
 export async function follow(path, { onEvent, onTrouble = () => {}, signal }) {
   let last = null;
   while (!signal.aborted) {
+    let wait = RETRY_MS;
     try {
       const headers = { accept: "text/event-stream", ...(last === null ? {} : { "last-event-id": last }) };
       const answer = await send(path, { headers, signal });
@@ -79,10 +82,11 @@ export async function follow(path, { onEvent, onTrouble = () => {}, signal }) {
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Problem && error.status < 500) throw error;
+      if (error instanceof Problem && error.status < 500 && !PASSING.has(error.status)) throw error;
+      wait = Math.max(wait, error.retryAfterMs ?? 0);
       onTrouble(error);
     }
-    await pause(RETRY_MS, signal);
+    await pause(wait, signal);
   }
 }
 
@@ -123,7 +127,8 @@ async function reached(request, signal) {
 
 async function problemOf(answer) {
   const found = await answer.json().catch(() => ({}));
-  return new Problem({ ...found, status: answer.status });
+  const seconds = Number(answer.headers.get("retry-after") ?? 0);
+  return new Problem({ ...found, status: answer.status, retryAfterMs: Number.isFinite(seconds) ? seconds * 1000 : 0 });
 }
 
 async function* eventsOf(stream) {

@@ -107,7 +107,7 @@ async function showOne() {
   for (const panel of pools.values()) panel.mark(new Map());
   fromAddress(readQuery());
   suggest();
-  repeat(refresh, REFRESH_MS, (error) => showProblem(trouble, error));
+  repeat(refresh, REFRESH_MS, (error) => showProblem(trouble, error), () => showProblem(trouble, null));
 }
 
 function exports(page, pools, planner) {

@@ -15,6 +15,8 @@ const FEWEST_CELLS = 200;
 const FEW_CELLS = 700;
 const MANY_CELLS = 6000;
 const LABELLED_NODES = 160;
+// Browsers draw nothing on a canvas of 2^15 pixels (Firefox) or 2^16 (Chromium) and more.
+const MOST_PIXELS = 2 ** 15 - 1;
 const pictures = new Set();
 
 /**
@@ -84,7 +86,7 @@ function draw(picture, room) {
   const { pool, nodes, marks } = picture.shown;
   const plan = arrange(pool, nodes, room);
   picture.plan = plan;
-  const scale = window.devicePixelRatio || 1;
+  const scale = Math.min(window.devicePixelRatio || 1, MOST_PIXELS / Math.max(plan.height, room));
   picture.canvas.width = Math.ceil(room * scale);
   picture.canvas.height = Math.ceil(plan.height * scale);
   picture.canvas.style.height = `${plan.height}px`;

@@ -28,6 +28,7 @@ let shown = null;
 let current = null;
 let searched = false;
 let typed = null;
+let named = null;
 
 const chart = stepChart(byId("step-chart"), byId("components"));
 const catalogue = offerCatalogue(() => changed({ push: true }));
@@ -63,6 +64,9 @@ if (searched) search();
 
 /** The form was changed: keep it in the address and ask again. What was searched was about another question. */
 function changed(step = {}) {
+  // Whoever names a model means that one, and no longer the config that was pasted before.
+  if (form.elements.model.value !== named) form.elements.config.value = "";
+  named = form.elements.model.value;
   arrange(form);
   if (searched) {
     searched = false;
@@ -96,6 +100,7 @@ function restore(state) {
   fillForm(planForm, { ...initial, ...state });
   fillForm(mapForm, state);
   byId("config-fold").open = Boolean(state.config);
+  named = form.elements.model.value;
   searched = state.plan === "1";
 }
 

@@ -178,7 +178,7 @@ async function start() {
       refresh();
     };
     // Where a proxy holds the stream back, looking now and then is enough.
-    repeat(() => isOpen(page.measurement.status) && refresh(), LOOK_MS, (error) => showProblem(byId("trouble"), error));
+    repeat(() => isOpen(page.measurement.status) && refresh(), LOOK_MS, (error) => showProblem(byId("trouble"), error), () => showProblem(byId("trouble"), null));
     await followStory(id, { onChange, onOver, signal: new AbortController().signal });
   } catch (error) {
     showProblem(byId("trouble"), error);
