@@ -39,7 +39,7 @@ def serve(**fields: object) -> tuple[ServeWorkload, list[str]]:
     return workload, assumptions
 
 
-def layout(**fields: object) -> tuple[Layout, list[str]]:
+def layout(**fields: object) -> tuple[Layout, tuple[str, ...]]:
     """Read a layout."""
     return read_layout(msgspec.convert(fields, LayoutRequest))
 

@@ -25,7 +25,7 @@ PLAN = {
     "expected_s": 1.5,
     "notes": ["ran 1 and 2 of 16 layers"],
 }
-EVENTS = (
+EVENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("status", {"status": "running"}),
     ("plan", PLAN),
     ("progress", {"phase": "backward", "progress": 0.5, "reading": "1.2 GiB"}),
