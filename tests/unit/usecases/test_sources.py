@@ -75,4 +75,4 @@ def test_a_broken_spec_is_refused() -> None:
 def test_a_model_beyond_counting_is_refused() -> None:
     """What no column holds is refused in words rather than by the database."""
     with pytest.raises(InvalidRequestError, match="9,223,372,036,854,775,807"):
-        content_of({"hf_config": LLAMA | {"num_hidden_layers": 10**13}})
+        content_of({"hf_config": LLAMA | {"vocab_size": 10**18}})
