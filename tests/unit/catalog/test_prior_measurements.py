@@ -1,6 +1,7 @@
 """Shipped measurements: each says where, when and how it was made, or is refused."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,5 +50,18 @@ def test_what_nobody_reads_is_refused() -> None:
 
 
 def test_everything_that_is_shipped_can_be_read() -> None:
-    """Each entry names a model of the catalogue and its source."""
+    """Each entry names its source and how it was made; there are none while the estimator meets every trace by itself."""
     assert all(prior.source and prior.how for prior in list_priors())
+
+
+def test_every_file_beside_the_catalogue_is_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever lies in the directory is read, in the order of its names; a directory that is not there holds nothing."""
+    monkeypatch.setattr("service.catalog.prior_measurements._DATA", tmp_path / "priors")
+    absent = list_priors.__wrapped__()
+    (tmp_path / "priors").mkdir()
+    for name in ("b", "a"):
+        (tmp_path / "priors" / f"{name}.json").write_text(json.dumps(DOCUMENT | {"source": name}))
+    found = list_priors.__wrapped__()
+
+    assert absent == ()
+    assert [prior.source for prior in found] == ["a", "b"]
