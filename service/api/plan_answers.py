@@ -9,7 +9,7 @@ from service.api.words import gpu_words, layout_words, workload_words
 from service.estimator.device import Device
 from service.planner.candidates import Candidate, Rejected
 from service.planner.counts import Unfilled
-from service.planner.plans import Plan
+from service.planner.offered import Plan
 from service.planner.remedies import Remedy
 
 

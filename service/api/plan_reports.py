@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from math import inf
 
 from msgspec import structs
 
@@ -17,8 +16,8 @@ from service.api.words import gpu_words, layout_words, workload_words
 from service.planner.candidates import Candidate
 from service.planner.fit import FitReport
 from service.planner.front import Point
+from service.planner.offered import Offered
 from service.planner.placement import Placement
-from service.planner.plans import Offered
 from service.usecases.placing import Found
 from service.usecases.plans import PlanQuestion, PlanReport
 
@@ -27,7 +26,8 @@ def plan_answer(
     report: PlanReport, asked: PlanQuestion, prices: PriceBook, *, elapsed_s: float, placements: Sequence[Found] = ()
 ) -> PlanAnswer:
     """Return a report in the words of the contract; on a cluster with the placement of each of its candidates."""
-    best, nearest = report.plans.best, _nearest(report)
+    best = report.plans.best
+    nearest = report.plans.nearest if best is None else None
     candidates = [] if best is None else [_candidate(best, one, fit, asked, prices) for one, fit in report.fits]
     return PlanAnswer(
         num_gpus=None if best is None else best.plan.num_gpus,
@@ -56,13 +56,6 @@ def plan_answer(
 def _waits(placements: Sequence[Found]) -> str | None:
     """Return why the best plan does not run today; the placements that do come first."""
     return None if not placements or isinstance(placements[0], Placement) else placements[0].reason
-
-
-def _nearest(report: PlanReport) -> Offered | None:
-    """Return where least is missing, when nothing is enough anywhere."""
-    if report.plans.best is not None:
-        return None
-    return min(report.plans.offered, key=lambda one: one.plan.closest.missing_bytes if one.plan.closest else inf)
 
 
 def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: PlanQuestion, prices: PriceBook) -> PlanCandidate:

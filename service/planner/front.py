@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from service.planner.candidates import Candidate
 from service.planner.layouts import Space
 from service.planner.offer import Offer
-from service.planner.plans import Offered, Plans
+from service.planner.offered import Offered, Plans
 from service.planner.search import Search
 from service.planner.space import Question
 

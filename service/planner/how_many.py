@@ -3,7 +3,8 @@
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Offered, Plan, helped, plan_on, widen
+from service.planner.offered import Offered, Plan
+from service.planner.plans import helped, plan_on, widen
 from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject

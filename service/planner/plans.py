@@ -1,9 +1,8 @@
 """The best set of GPUs: on each kind that is offered the best plan, why less is not enough, and which kind is best."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from math import inf
 
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
@@ -13,8 +12,8 @@ from service.planner.counts import Unfilled, unfilled
 from service.planner.layouts import Slot, Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
+from service.planner.offered import Offered, Plan, Plans, Searched, everywhere, hours_of_run, refused
 from service.planner.refusals import nothing_to_try, too_few, why_none, why_refused
-from service.planner.remedies import Remedy
 from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
@@ -25,90 +24,42 @@ WORTHWHILE = 0.99
 """More GPUs for the cheaper run must save a hundredth of it: the accuracy that the objective has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
-    """Configurations that were considered, how many of them were estimated, and how many needed no estimate, by reason."""
-
-    layouts: int
-    estimated: int
-    pruned: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The best on one kind of GPU; without a number the reason, the closest miss and what helps."""
-
-    num_gpus: int | None
-    candidates: tuple[Candidate, ...]
-    rejected: tuple[Rejected, ...]
-    searched: Searched
-    unfilled: tuple[Unfilled, ...] = ()
-    """Smaller numbers that no layout fills."""
-    reason: str | None = None
-    closest: Rejected | None = None
-    smallest_change: Remedy | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    """The plan on one offer."""
-
-    offer: Offer
-    subject: Subject
-    plan: Plan
-
-    @property
-    def cost_per_hour(self) -> float | None:
-        """Return what its GPUs cost in USD; None where there is no plan or no price."""
-        return None if self.plan.num_gpus is None else self.offer.cost_per_hour(self.plan.num_gpus)
-
-    def cost_of_run(self, candidate: Candidate) -> float | None:
-        """Return what a candidate's run costs in USD; None where nobody told its tokens, the rates or the price."""
-        hours, per_hour = hours_of_run(candidate), self.offer.cost_per_hour(candidate.num_gpus)
-        return None if hours is None or per_hour is None else round(hours * per_hour, 2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plans:
-    """Plans on all offers in the order in which they were offered, and the best of them; None when there is none."""
-
-    offered: tuple[Offered, ...]
-    best: Offered | None
-
-
 def find_plans(
     subjects: Sequence[tuple[Offer, Subject]], question: Question, objective: Objective, *, larger: Larger = none_larger
 ) -> Plans:
     """Return the plans; raises EstimatorError when no configuration can run, or has a term, on any of the offers."""
     spaces: dict[object, Space] = {}
-    offered, refusal = [], None
+    asked: list[tuple[Offered, Search | None]] = []
+    refusals: list[tuple[str, EstimatorError]] = []
     for offer, subject in subjects:
-        key = (offer.gpus_per_node, offer.island_size, offer.max_gpus, offer.host_memory_bytes, offer.network_bytes_per_second)
-        if key not in spaces:
-            spaces[key] = Space(subject.architecture, question, offer)
-        search = Search(subject, spaces[key])
+        search = None
         try:
-            offered.append((Offered(offer=offer, subject=subject, plan=plan_on(offer, search, objective)), search))
+            search = _search(subject, question, offer, spaces)
+            plan = plan_on(offer, search, objective)
         except EstimatorError as error:
-            refusal = refusal or error
-    if not offered:
-        assert refusal is not None, "a plan is asked on one offer at least"  # noqa: S101 - kept by the schema
-        raise refusal
-    found = [one for one, _ in offered if one.plan.num_gpus is not None]
-    best = min(found, key=_score(objective), default=None)
-    if best is None:
-        nearest = min((one for one, _ in offered), key=_missing)
-        return Plans(
-            offered=tuple(replace(one, plan=helped(one, search, larger)) if one is nearest else one for one, search in offered),
-            best=None,
-        )
-    searches = {id(one): search for one, search in offered}
-    widened = replace(best, plan=widen(best.plan, searches[id(best)]))
-    return Plans(offered=tuple(widened if one is best else one for one, _ in offered), best=widened)
+            refusals.append((offer.device.name, error))
+            plan = refused(error)
+        asked.append((Offered(offer=offer, subject=subject, plan=plan), search))
+    if len(refusals) == len(asked):
+        raise everywhere(refusals)
+    offered = tuple(one for one, _ in asked)
+    best = min((one for one in offered if one.plan.num_gpus is not None), key=_score(objective), default=None)
+    plans = Plans(offered=offered, best=best)
+    shown = plans.nearest if best is None else best
+    search = next(search for one, search in asked if one is shown)
+    assert search is not None  # noqa: S101 - what is refused is never the nearest unless all is
+    plan = helped(shown, search, larger) if best is None else widen(shown.plan, search)
+    full = replace(shown, plan=plan)
+    return Plans(offered=tuple(full if one is shown else one for one in offered), best=None if best is None else full)
 
 
-def _missing(one: Offered) -> float:
-    return inf if one.plan.closest is None else one.plan.closest.missing_bytes
+def _search(subject: Subject, question: Question, offer: Offer, spaces: dict[object, Space]) -> Search:
+    """Return a search of one offer; offers that hang together alike share what divides."""
+    node = (offer.gpus_per_node, offer.island_size, offer.host_memory_bytes, offer.nvme_bytes, offer.network_bytes_per_second)
+    key = (*node, offer.max_gpus, offer.device.mig_profile is not None)
+    if key not in spaces:
+        spaces[key] = Space(subject.architecture, question, offer)
+    return Search(subject, spaces[key])
 
 
 def helped(one: Offered, search: Search, larger: Larger = none_larger) -> Plan:
@@ -244,11 +195,6 @@ def _cheaper_run(search: Search, counts: Sequence[int], found: tuple[Candidate, 
             better = next(search.best(count, faster_than=limit), None)
             best = better if better is not None and better.seconds_per_token < limit else best
     return (best,)
-
-
-def hours_of_run(candidate: Candidate) -> float | None:
-    """Return how long a training run takes; None where nobody told its tokens or the GPU's rates."""
-    return None if candidate.throughput is None else candidate.throughput.hours_for_tokens
 
 
 def _score(objective: Objective) -> Callable[[Offered], tuple[float, ...]]:

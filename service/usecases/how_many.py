@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
+from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache
 from service.planner.how_many import how_many
-from service.planner.plans import Plan
+from service.planner.offered import Plan, everywhere, refused
 from service.planner.space import Question
 from service.usecases.fit import FindCorrections, subject_of
 from service.usecases.larger import larger_gpus
@@ -26,10 +27,18 @@ class HowManyQuestion:
 def answer_how_many(
     asked: HowManyQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
 ) -> tuple[tuple[Device, Plan], ...]:
-    """Return the plan for each kind of GPU; raises EstimatorError for what cannot run or has no term yet."""
+    """Return the plan for each kind of GPU; raises EstimatorError for what cannot run, or has no term yet, on any of them."""
     larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections)
-    subjects = (
-        (device, subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections))
-        for device in asked.devices
-    )
-    return tuple((device, how_many(subject, asked.question, larger=larger)) for device, subject in subjects)
+    found: list[tuple[Device, Plan]] = []
+    refusals: list[tuple[str, EstimatorError]] = []
+    for device in asked.devices:
+        subject = subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections)
+        try:
+            plan = how_many(subject, asked.question, larger=larger)
+        except EstimatorError as error:
+            refusals.append((device.name, error))
+            plan = refused(error)
+        found.append((device, plan))
+    if len(refusals) == len(found):
+        raise everywhere(refusals)
+    return tuple(found)

@@ -7,10 +7,10 @@ from service.errors import InvalidRequestError
 from service.estimator.errors import EstimatorError
 from service.estimator.workload import ServeWorkload
 from service.planner.offer import Offer
+from service.planner.offered import Offered
 from service.planner.placement_offers import DeviceOf, PriceOf, offers_if_empty, offers_today, place_candidate
 from service.planner.placement_supply import Supply
 from service.planner.placement_values import Never, NotToday, Placement
-from service.planner.plans import Offered
 from service.usecases.plans import PlanQuestion, PlanReport
 
 Answer = Callable[[PlanQuestion], PlanReport]

@@ -10,7 +10,8 @@ from service.planner.fit import FitReport, fit
 from service.planner.front import Point, front
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Plans, find_plans
+from service.planner.offered import Plans
+from service.planner.plans import find_plans
 from service.planner.space import Question
 from service.usecases.fit import FindCorrections, subject_of
 from service.usecases.larger import larger_gpus

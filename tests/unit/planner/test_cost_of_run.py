@@ -5,7 +5,8 @@ from dataclasses import replace
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import WORTHWHILE, Plans, find_plans
+from service.planner.offered import Plans
+from service.planner.plans import WORTHWHILE, find_plans
 from service.planner.search import Search
 from service.planner.space import Limits, Question
 from tests.unit.planner.builders import ONE_GPU, SHORT, a_subject

@@ -16,7 +16,8 @@ from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorklo
 from service.planner.how_many import how_many
 from service.planner.layouts import Space
 from service.planner.offer import Offer
-from service.planner.plans import MAX_CANDIDATES, Plan
+from service.planner.offered import Plan
+from service.planner.plans import MAX_CANDIDATES
 from service.planner.space import Limits, Question
 from service.planner.subject import Evaluate, Subject
 from service.planner.verdict import Verdict, judge

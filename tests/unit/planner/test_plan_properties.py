@@ -17,7 +17,8 @@ from service.planner.bounds import states_of
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Offered, find_plans
+from service.planner.offered import Offered
+from service.planner.plans import find_plans
 from service.planner.search import Search
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject

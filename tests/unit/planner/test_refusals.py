@@ -11,7 +11,8 @@ from service.estimator.workload import Offload, OffloadTarget
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Plan, find_plans, plan_on
+from service.planner.offered import Plan
+from service.planner.plans import find_plans, plan_on
 from service.planner.search import Search
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject

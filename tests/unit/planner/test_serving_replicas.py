@@ -10,7 +10,7 @@ from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.workload import Engine, ServeWorkload
 from service.planner.how_many import how_many
-from service.planner.plans import Plan
+from service.planner.offered import Plan
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject
 from service.planner.verdict import Verdict

@@ -16,9 +16,10 @@ from service.estimator.workload import Engine, ServeWorkload
 from service.planner.inventory import ClusterInventory, MigSlices, Node, Pool
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
+from service.planner.offered import Plan
 from service.planner.placement import NotToday, Placement, clusters_as_supply
 from service.planner.placement_offers import offers_if_empty, offers_today, place_candidate
-from service.planner.plans import Plan, find_plans
+from service.planner.plans import find_plans
 from service.planner.reservation import Reservation, Share
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject

@@ -5,7 +5,8 @@ from dataclasses import replace
 from service.estimator.units import GIB
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
-from service.planner.plans import Plan, find_plans
+from service.planner.offered import Plan
+from service.planner.plans import find_plans
 from service.planner.remedies import Remedy
 from service.planner.space import Limits, Question
 from service.planner.subject import Subject
