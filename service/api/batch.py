@@ -14,8 +14,9 @@ from litestar.types import ASGIApp
 from service.access.keys import Scope
 from service.api.batch_items import Items
 from service.api.decoding import read_envelope, require_json
+from service.api.leaving import unless_left
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
-from service.api.parts import parts_of
+from service.api.parts import Parts, parts_of
 from service.api.problems import request_id_of
 from service.api.responses import bytes_answer
 from service.api.schemas.batch import MAX_ITEMS, BatchAnswer, BatchDetail, BatchEnvelope, BatchRequest
@@ -61,9 +62,13 @@ async def fit_batch(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     asked = await anyio.to_thread.run_sync(partial(read_envelope, body, BatchEnvelope))
     full = asked.detail is BatchDetail.FULL
     items = Items(parts, full=full, path=request.scope["path"], request_id=request_id_of(request))
+    return await unless_left(request, partial(_answered, parts, items, [bytes(item) for item in asked.items]))
+
+
+async def _answered(parts: Parts, items: Items, asked: Sequence[bytes]) -> ASGIApp:
     answers: list[bytes] = []
-    waiting = iter(enumerate(bytes(item) for item in asked.items))
-    while len(answers) < len(asked.items):
+    waiting = iter(enumerate(asked))
+    while len(answers) < len(asked):
         answers += await anyio.to_thread.run_sync(partial(_slice, items, waiting))
     for verdict, number in items.verdicts.items():
         parts.metrics.count_fit(verdict, number)

@@ -1,13 +1,15 @@
 """POST /v1/fit: answered in the event loop, from memory; only a name that this process never saw asks the database.
 
 What takes longer is found beside the event loop: the first answer about a configuration, and what would help where it does
-not fit, which is dozens of questions.
+not fit, which is dozens of questions. Both are given up when whoever asked has left, as a page does at the next key.
 """
 
 from functools import partial
 from typing import Any
 
+import anyio.from_thread
 import anyio.to_thread
+from anyio import CapacityLimiter
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
@@ -15,16 +17,21 @@ from litestar.types import ASGIApp
 from service.api.answers import fit_answer
 from service.api.batch import fit_batch
 from service.api.decoding import read_body
+from service.api.leaving import unless_left
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
 from service.api.questions import ResolvedModel, read_fit
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.fit import FitAnswer, FitRequest, ModelReference
+from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
+from service.estimator.layout import Layout
+from service.estimator.workload import Workload
 from service.planner.fit import FitReport
 from service.planner.verdict import Verdict
 from service.telemetry.spans import span
-from service.usecases.fit import FitQuestion, help_fit, judge_fit
+from service.usecases.fit import FindCorrections, FitQuestion, help_fit, judge_fit
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -62,26 +69,43 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, FitRequest)
     question = read_fit(asked, await _model(parts, asked.model))
-    is_known = parts.answered.knows(question)
+    if not parts.answered.knows(question):
+        return await unless_left(request, partial(_first_answer, parts, question, is_helped=asked.remedies))
     with span("fit.judge"):
-        report = await _judged(parts, question, is_known=is_known)
+        report = judge_fit(question, plans=parts.plans, find_corrections=parts.corrections.find)
     if asked.remedies and report.verdict is not Verdict.FITS:
-        with span("fit.help"):
-            report = await _helped(parts, question, report, is_known=is_known)
-    if not is_known:
-        parts.answered.note(question)
+        return await unless_left(request, partial(_with_help, parts, question, report, parts.helping))
+    return _answer(parts, question, report)
+
+
+async def _first_answer(parts: Parts, question: FitQuestion, *, is_helped: bool) -> ASGIApp:
+    judge = partial(judge_fit, question, plans=parts.plans, find_corrections=parts.corrections.find)
+    with span("fit.judge"):
+        report = await anyio.to_thread.run_sync(judge, limiter=parts.recording)
+    parts.answered.note(question)
+    if is_helped and report.verdict is not Verdict.FITS:
+        return await _with_help(parts, question, report, parts.recording)
+    return _answer(parts, question, report)
+
+
+async def _with_help(parts: Parts, question: FitQuestion, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:
+    find = partial(_find_while_wanted, parts.corrections.find)
+    with span("fit.help"):
+        helped = await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, find, limiter=limiter)
+    return _answer(parts, question, helped)
+
+
+def _find_while_wanted(
+    find: FindCorrections, architecture: Architecture, workload: Workload, layout: Layout, gpu: str
+) -> Corrections | None:
+    """Find what was learnt, which comes before every question: the place to give up between two of them."""
+    anyio.from_thread.check_cancelled()
+    return find(architecture, workload, layout, gpu)
+
+
+def _answer(parts: Parts, question: FitQuestion, report: FitReport) -> ASGIApp:
     parts.metrics.count_fit(report.verdict.value)
     return json_answer(fit_answer(report, assumptions=question.assumptions))
-
-
-async def _judged(parts: Parts, question: FitQuestion, *, is_known: bool) -> FitReport:
-    judge = partial(judge_fit, question, plans=parts.plans, find_corrections=parts.corrections.find)
-    return judge() if is_known else await anyio.to_thread.run_sync(judge, limiter=parts.recording)
-
-
-async def _helped(parts: Parts, question: FitQuestion, report: FitReport, *, is_known: bool) -> FitReport:
-    limiter = parts.helping if is_known else parts.recording
-    return await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, parts.corrections.find, limiter=limiter)
 
 
 async def _model(parts: Parts, reference: ModelReference) -> ResolvedModel:
