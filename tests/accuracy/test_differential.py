@@ -12,7 +12,7 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Attention, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, task_of
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure
@@ -91,6 +91,8 @@ CASES = (
     Drawn(family="mamba", workload=replace(SERVE, prompt_tokens=8)),
     Drawn(family="cohere2", workload=SERVE, changes={"head_dim": 64}),
     Drawn(family="llama", workload=SERVE, changes={"num_attention_heads": 8, "vocab_size": 1003}),
+    # A product of several sequences copies its sides where they do not lie head after head, which gradients being off hides not.
+    Drawn(family="mistral", workload=replace(SERVE, attention=Attention.EAGER)),
 )
 
 

@@ -45,11 +45,13 @@ def make_server(
     return Server(model=model, workload=workload, kernel=kernel, marks=marks, choices=choices)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_tokens: int, tell: Tell) -> tuple[float, ...]:
     """Prefill the prompt, then decode the last output token with a full cache; return the seconds of the decode step.
 
     The cache is brought to its last length in one pass: what it holds there is the same as after one token at a time.
+    Gradients are off as ``generate`` turns them off. ``inference_mode`` would show the recorder whole what runs in parts
+    (``matmul``, the math kernel), and hide what these allocate.
     """
     cache = _make_cache(server, prompt_tokens + output_tokens)
     tell(f"prefill of {num_sequences} x {prompt_tokens} tokens")
@@ -81,7 +83,7 @@ def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticC
 def _make_cache(server: Server, max_tokens: int) -> DynamicCache | StaticCache:
     config = server.model.config
     if server.workload.cache is Cache.STATIC:
-        return StaticCache(config=config, max_cache_len=max_tokens)
+        return StaticCache(config=config, max_cache_len=max(max_tokens, server.workload.max_model_len or 0))
     return DynamicCache(config=config)
 
 
