@@ -43,7 +43,7 @@ export async function askAll(path, { signal, most = 5000, limit = 200 } = {}) {
 
 /**
  * Return a function that runs `f(signal, …)` and aborts the run before; a run that was overtaken returns `undefined`. Its
- * `stop()` aborts the run without another.
+ * `stop()` aborts the run without another, and `isRunning()` tells whether there is one.
  */
 export function latest(f) {
   let running = null;
@@ -62,6 +62,7 @@ export function latest(f) {
     }
   };
   run.stop = () => running?.abort();
+  run.isRunning = () => running !== null;
   return run;
 }
 

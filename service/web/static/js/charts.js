@@ -24,7 +24,6 @@ export const SERIES_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b
 export const VERDICT_COLOURS = { fits: "--good", tight: "--warn", does_not_fit: "--bad" };
 const UNKNOWN_COLOUR = "#8a8f98";
 const shown = new Map();
-const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 /** The colour of a component, the same in every chart and every answer. */
@@ -112,9 +111,8 @@ export function tooltip(more) {
 
 function basics() {
   return {
-    animation: !still.matches,
-    animationDuration: 150,
-    animationDurationUpdate: 150,
+    // An answer is to be read when it is there, and bars that still grow say something else.
+    animation: false,
     color: SERIES_COLOURS,
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
     tooltip: tooltip({}),

@@ -32,18 +32,31 @@ export function say(text) {
   byId("live").textContent = text;
 }
 
-/** Call `f` once it has not been called for `pause` milliseconds. */
+/** Call `f` once it has not been called for `pause` milliseconds; `now()` does not wait, and `cancel()` drops the call. */
 export function debounced(f, pause) {
   let timer = 0;
   const wait = (...values) => {
     clearTimeout(timer);
     timer = setTimeout(f, pause, ...values);
   };
+  wait.cancel = () => clearTimeout(timer);
   wait.now = (...values) => {
     clearTimeout(timer);
     f(...values);
   };
   return wait;
+}
+
+/** Resolve once what was changed until now is on the screen. */
+export function painted() {
+  return new Promise((resolve) =>
+    requestAnimationFrame(() => {
+      // A message is handled after the frame that is being made now.
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = resolve;
+      port2.postMessage(null);
+    }),
+  );
 }
 
 function add(element, children) {

@@ -1,6 +1,6 @@
 // Explore: a question that is answered anew as it changes. The address holds the question, the form shows it.
 import { ask, latest, Problem } from "../api.js";
-import { byId, debounced, fill, say } from "../dom.js";
+import { byId, debounced, fill, painted, say } from "../dom.js";
 import { exportBar, markdownTable } from "../export.js";
 import { gib, words } from "../format.js";
 import { showProblem } from "../notice.js";
@@ -15,10 +15,10 @@ import { scriptElement } from "./script.js";
 import { stepChart, stepTable } from "./step.js";
 import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
 
+// A question that overtakes another one waits this long for the next: whoever types fast asks about the last key only.
 const PAUSE_MS = 30;
 // What would help is dozens of questions, and the map is many: both wait until nothing was typed for a while.
-const HELP_PAUSE_MS = 350;
-const MAP_PAUSE_MS = 250;
+const REST_PAUSE_MS = 350;
 const form = byId("question");
 const planForm = byId("plan-form");
 const mapForm = byId("map-form");
@@ -28,25 +28,32 @@ let shown = null;
 let current = null;
 let searched = false;
 let typed = null;
+// When the input came that is not answered yet.
+let since = 0;
 let named = null;
 
 const chart = stepChart(byId("step-chart"), byId("components"));
 const catalogue = offerCatalogue(() => changed({ push: true }));
-const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (changed({ push: true }), drawMap()) });
+const offered = catalogue.ready.then(() => true, (error) => (showProblem(byId("map-problem"), error), false));
+const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (keep({ push: true }), drawMap()) });
 const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
 // A form that cannot be read overtakes the run before as well: its answer is to another question.
 const fit = latest(async (signal) => {
   const question = readQuestion(form);
   return { question, address: location.href, answer: await ask("/v1/fit", { method: "POST", body: { ...question, remedies: false }, signal }) };
 });
-const help = latest((signal, question) => ask("/v1/fit", { method: "POST", body: question, signal }));
 const reprice = debounced(answer, PAUSE_MS);
-const lookForHelp = debounced(find, HELP_PAUSE_MS);
-const drawMap = debounced(() => current !== null && catalogue.known.gpus.length > 0 && map.show(current), MAP_PAUSE_MS);
+// What takes longer comes one after the other: the server has its hands full with either.
+const rest = latest(async (signal) => {
+  const question = current;
+  if (question !== null && shown.answer.verdict !== "fits") await find(question, signal);
+  if (await offered) drawMap(signal);
+});
+const askRest = debounced(rest, REST_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
-form.addEventListener("input", ({ target }) => catalogue.isWhole(target) && changed({ push: isStep(target) }));
+form.addEventListener("input", ({ target, timeStamp }) => catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
 form.addEventListener("change", ({ target }) => {
   typed = null;
   if (!catalogue.isWhole(target)) changed({ push: true });
@@ -55,8 +62,14 @@ form.addEventListener("submit", (event) => event.preventDefault());
 mapForm.addEventListener("submit", (event) => event.preventDefault());
 planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
 byId("start-over").addEventListener("click", () => (restore({}), changed({ push: true })));
-onNavigate((state) => (restore(state), reprice.now(), searched ? search() : plan.clear()));
-catalogue.ready.then(drawMap, (error) => showProblem(byId("map-problem"), error));
+onNavigate((state) => {
+  restore(state);
+  since = performance.now();
+  leaveRest();
+  reprice.now();
+  if (searched) search();
+  else plan.clear();
+});
 
 restore(readQuery());
 await answer();
@@ -64,6 +77,8 @@ if (searched) search();
 
 /** The form was changed: keep it in the address and ask again. What was searched was about another question. */
 function changed(step = {}) {
+  since = step.at ?? performance.now();
+  leaveRest();
   // Whoever names a model means that one, and no longer the config that was pasted before.
   if (form.elements.model.value !== named) form.elements.config.value = "";
   named = form.elements.model.value;
@@ -73,7 +88,8 @@ function changed(step = {}) {
     plan.clear();
   }
   keep(step);
-  reprice();
+  if (fit.isRunning()) reprice();
+  else reprice.now();
 }
 
 /** A choice is a step that can be gone back from, and so is the first letter of what is typed; the others belong to it. */
@@ -105,17 +121,20 @@ function restore(state) {
 }
 
 async function answer() {
-  performance.mark("reprice-start");
+  const start = since;
   try {
     const found = await fit();
     if (found === undefined) return;
     show(found);
-    performance.measure("headroom.reprice", "reprice-start");
+    await painted();
+    performance.measure("headroom.reprice", { start, end: performance.now() });
+    if (shown === found) showMore(found);
   } catch (error) {
     refuse(error);
   }
 }
 
+/** What is looked at while one types. */
 function show(asked) {
   const { question, answer: found } = asked;
   shown = asked;
@@ -127,27 +146,40 @@ function show(asked) {
   showVerdict(byId("verdict"), question, found);
   showSummary(byId("summary"), found);
   chart.show(found);
+  document.title = `${headline(found)} · ${modelName(question)} · Headroom`;
+}
+
+/** What is read once one has stopped, and is not to keep the bars waiting. */
+function showMore({ question, answer: found }) {
   showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply, isLooking: true });
-  if (found.verdict !== "fits") lookForHelp(question);
   showRules(byId("rules"), found);
   showAssumptions(byId("assumptions"), found);
   showDefaults(form, found);
   fill(byId("script"), scriptElement(question));
-  document.title = `${headline(found)} · ${modelName(question)} · Headroom`;
   say(headline(found));
-  drawMap();
+  askRest();
 }
 
-/** Ask what would help, for the question that is shown by then. */
-async function find(question) {
-  if (current !== question) return;
+function drawMap(signal = null) {
+  if (current !== null && !signal?.aborted) map.show(current);
+}
+
+/** What was still looked for is about a question that nobody asks any more. */
+function leaveRest() {
+  askRest.cancel();
+  rest.stop();
+  map.stop();
+}
+
+/** Ask what would help. */
+async function find(question, signal) {
   try {
-    const found = await help(question);
-    if (found === undefined || current !== question) return;
+    const found = await ask("/v1/fit", { method: "POST", body: question, signal });
+    if (current !== question) return;
     shown.answer = found;
     showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply, isLooking: false });
   } catch (error) {
-    if (current === question) showProblem(byId("problem"), error);
+    if (!signal.aborted && current === question) showProblem(byId("problem"), error);
   }
 }
 

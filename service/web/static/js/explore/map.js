@@ -25,7 +25,7 @@ const WELL_KNOWN = [
   ...["B200-SXM6-180GB", "MI300X-192GB"],
 ];
 
-/** Return `show(question)` of the map; `onPick(gpu, field, value)` is called when a cell is taken. */
+/** Return `show(question)` and `stop()` of the map; `onPick(gpu, field, value)` is called when a cell is taken. */
 export function fitMap({ known, onPick, onChange }) {
   const form = byId("map-form");
   const chart = makeChart(byId("map"), { label: "How full each GPU would be; the table below has the numbers", option, table: mapTable });
@@ -48,7 +48,7 @@ export function fitMap({ known, onPick, onChange }) {
   chart.on("click", ({ data }) => data && onPick(found.cells[data[3]].gpu, found.field, found.cells[data[3]].value));
   form.addEventListener("change", onChange);
   fill(byId("map-export"), exportBar({ name: "headroom-map", csv: () => mapTable(found), json: () => found.cells, png: chart.png, markdown: () => mapMarkdown(found) }));
-  return { show };
+  return { show, stop: ask_.stop };
 }
 
 /** The map as a table: a row per GPU, what share of it is taken, and in words where it is too much. */
