@@ -12,10 +12,10 @@ from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeR
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure
 
-TRAIN = TrainWorkload(sequence_length=32, micro_batch_size=2, precision=POLICIES["bf16"])
+TRAIN = TrainWorkload(sequence_length=16, micro_batch_size=2, precision=POLICIES["bf16"])
 LORA = replace(TRAIN, method=Method.LORA, lora=Lora(rank=4))
 DEEP: dict[str, dict[str, Any]] = {
-    "deepseek_v2": {"num_hidden_layers": 8, "first_k_dense_replace": 3},
+    "deepseek_v2": {"num_hidden_layers": 7, "first_k_dense_replace": 3},
     "gemma3_text": {"num_hidden_layers": 9, "sliding_window_pattern": 3},
     "jamba": {"num_hidden_layers": 12},
     "llama": {"num_hidden_layers": 8},
@@ -30,7 +30,7 @@ def measured(family: str, workload: TrainWorkload, *, full_depth: bool) -> Probe
     return measure(
         ProbeRequest(
             model=ModelSource(architecture={}, hf_config=config),
-            task=task_of(replace(workload, decoder_length=32) if family == "t5" else workload),
+            task=task_of(replace(workload, decoder_length=16) if family == "t5" else workload),
             layout=Layout(),
             device=ProbeDevice.TRACE,
             full_depth=full_depth,
