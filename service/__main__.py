@@ -19,7 +19,7 @@ COMMANDS = {
     "worker": "run a worker that measures",
     "reconcile": "run the loop that re-rings and re-queues jobs",
     "migrate": "bring the database to this version's schema",
-    "prune": "delete old progress, samples and changes",
+    "prune": "delete old progress, samples, artifacts and changes",
     "fit": "does a workload fit on a GPU? answers offline",
     "how-many": "how many GPUs does it need? answers offline",
     "plan": "which GPUs, how many, in which layout? answers offline",

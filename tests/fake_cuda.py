@@ -1,7 +1,6 @@
 """A GPU that is a processor: real tensors, a clock that ticks, and an allocator that counts what it is told to."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 
@@ -115,6 +114,7 @@ class FakeDriver:
         """Take note."""
         self.calls.append("record_history")
 
-    def dump_history(self, path: Path) -> None:
-        """Write something."""
-        path.write_bytes(b"history")
+    def history(self) -> object:
+        """Return books without an entry, as torch's are before CUDA's start."""
+        self.calls.append("history")
+        return {"segments": [], "device_traces": [[]]}

@@ -3,7 +3,8 @@
 Steps: ``{"say": {"phase": …, "fraction": …}}``, ``{"sample": bytes}``, ``{"touch": path}`` (the file then holds the process
 id), ``{"wait_for": path}``, ``{"raw": text}``, ``{"stderr": text}``, ``{"fail": message}``, ``{"exit": status}``,
 ``{"child": path}`` (starts a process that outlives a probe that does not care, its id in the file), ``{"deaf": true}``
-(ignores SIGTERM). After the last step it answers.
+(ignores SIGTERM), ``{"keep": text}`` (in every file that was asked for), ``{"misreport": bytes}`` (says that much more than
+it kept). After the last step it answers.
 """
 
 import os
@@ -13,9 +14,12 @@ import sys
 import time
 from pathlib import Path
 
+from msgspec import structs
+
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, Progress, Sample
 from service.jobs.wire import decode_request, encode_line
 from tests.job_builders import a_result
+from worker.probes.shelf import Shelf
 
 Step = dict[str, object]
 
@@ -25,11 +29,20 @@ def main() -> int:
     request = decode_request(sys.stdin.buffer.read())
     script = (request.model.hf_config or {}).get("script", [])
     assert isinstance(script, list)
+    shelf, more = Shelf(files=request.files), 0
     for number, step in enumerate(script):
-        status = _play(step, number=number, total=len(script))
-        if status is not None:
-            return status
-    _write(a_result())
+        match step:
+            case {"keep": str() as text}:
+                for name in request.files:
+                    shelf.keeper(name)(text)  # type: ignore[misc]  # it was asked for
+            case {"misreport": int() as more}:
+                pass
+            case _:
+                status = _play(step, number=number, total=len(script))
+                if status is not None:
+                    return status
+    kept = tuple(structs.replace(file, packed_bytes=file.packed_bytes + more) for file in shelf.kept)
+    _write(structs.replace(a_result(), files=kept))
     return 0
 
 

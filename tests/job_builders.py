@@ -1,7 +1,12 @@
 """Values of the job protocol for tests; every argument has a default that does not matter to the test."""
 
+import gzip
+from hashlib import sha256
+
+from service.db.measurement import PackedArtifact
 from service.estimator.layout import Layout
 from service.estimator.workload import TrainWorkload
+from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import (
     InstantReading,
     MeasureRequest,
@@ -43,6 +48,7 @@ def a_request(
     device: ProbeDevice = ProbeDevice.CPU,
     priority: Priority = Priority.NORMAL,
     script: list[dict[str, object]] | None = None,
+    artifacts: tuple[ArtifactName, ...] = (),
 ) -> MeasureRequest:
     """Return a training request; ``script`` is what tests.fake_probe does with it."""
     return MeasureRequest(
@@ -52,6 +58,18 @@ def a_request(
         device=device,
         gpu=gpu,
         priority=priority,
+        artifacts=artifacts,
+    )
+
+
+def an_artifact(content: bytes = b"history") -> PackedArtifact:
+    """Return a memory snapshot as a worker hands it over."""
+    return PackedArtifact(
+        name=ArtifactName.MEMORY_SNAPSHOT.value,
+        media_type="application/octet-stream",
+        bytes=len(content),
+        sha256=sha256(content).hexdigest(),
+        packed=gzip.compress(content, mtime=0),
     )
 
 

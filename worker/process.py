@@ -61,6 +61,7 @@ def start_probe(
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run ``command`` with the request on its stdin and in ``environ``; on leaving, nothing of its process group is left.
 
+    It inherits the files that the request names, and no others.
     Call it from the main thread and before any other thread exists: between fork and exec the child runs Python.
     """
     with tempfile.TemporaryFile() as stdin:
@@ -73,6 +74,7 @@ def start_probe(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environ,
+            pass_fds=tuple(request.files.values()),
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509  # safe while the caller has one thread
         )

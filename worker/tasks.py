@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult
+from service.db.measurement import PackedArtifact
+from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult, ProtocolError
 from service.jobs.states import Lease
 from service.logs import logger
 from service.settings import Settings
@@ -15,7 +16,8 @@ from service.telemetry.origin import TRACEPARENT_VARIABLE, begin, to_environ
 from service.telemetry.spans import Kind, span, traced, traceparent
 from service.usecases import attempts, outcomes
 from service.usecases.access import Sessions
-from service.usecases.attempts import Attempt, Unwritten
+from service.usecases.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten
+from worker.files import Files, open_files
 from worker.lease import keep_lease
 from worker.patience import insist
 from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, kill_group, start_probe
@@ -67,12 +69,12 @@ def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
     """Run the probe of a claimed attempt under its lease, and write what came of it."""
     settings = workplace.settings
     deadline_s = settings.probe_deadline_s
-    request = attempt.request.probe_request(deadline_s=deadline_s)
     reporter = Reporter(partial(attempts.report, sessions, attempt))
     beat = partial(attempts.heartbeat, sessions, attempt, lease_s=settings.lease_s)
     look = partial(attempts.look, sessions, attempt)
     relay = Relay()
-    with ExitStack() as probing:
+    with open_files(attempt.request.artifacts) as files, ExitStack() as probing:
+        request = attempt.request.probe_request(deadline_s=deadline_s, files=files.descriptors)
         probing.enter_context(span("probe", kind=Kind.CLIENT, device=request.device.value))
         # The probe first: it must be started by a process of one thread.
         with (
@@ -94,7 +96,8 @@ def run(workplace: Workplace, sessions: Sessions, attempt: Attempt) -> None:
             if isinstance(outcome, Stopped) and watch.lease is Lease.LOST:
                 _log.warning("attempt.lost", job_id=str(attempt.job_id), attempt=attempt.number)
             else:
-                conclude(sessions, attempt, outcome, unwritten=reporter.unwritten, retry_s=settings.finish_retry_s)
+                end = End(outcome=outcome, unwritten=reporter.unwritten)
+                conclude(sessions, attempt, end.with_files(files), retry_s=settings.finish_retry_s)
 
 
 def _environ_for(attempt: Attempt) -> dict[str, str]:
@@ -103,26 +106,44 @@ def _environ_for(attempt: Attempt) -> dict[str, str]:
     return ours | to_environ(origin, job_id=str(attempt.job_id), attempt=attempt.number)
 
 
-def conclude(sessions: Sessions, attempt: Attempt, outcome: Outcome, *, unwritten: Unwritten, retry_s: float) -> None:
-    """Write an outcome and the samples that wait, for ``retry_s`` seconds again and again while the database is away."""
-    log = _log.bind(job_id=str(attempt.job_id), attempt=attempt.number, outcome=type(outcome).__name__)
-    with span("measurement.finish", outcome=type(outcome).__name__):
-        if not insist(partial(_write, sessions, attempt, outcome, unwritten), for_s=retry_s):
-            log.warning("attempt.fenced")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How an attempt ended, and what is to be stored with it."""
+
+    outcome: Outcome
+    unwritten: Unwritten = NOTHING_UNWRITTEN
+    artifacts: tuple[PackedArtifact, ...] = ()
+
+    def with_files(self, files: Files) -> "End":
+        """Return it with what the probe kept; one that kept other than it says has died of it."""
+        if not isinstance(self.outcome, ProbeResult):
+            return self
+        try:
+            return replace(self, artifacts=files.read(self.outcome.files))
+        except ProtocolError as error:
+            return replace(self, outcome=Died(reason=str(error)))
 
 
-def _write(sessions: Sessions, attempt: Attempt, outcome: Outcome, unwritten: Unwritten) -> bool:
-    match outcome:
-        case ProbeResult():
-            return outcomes.succeed(sessions, attempt, outcome, unwritten=unwritten)
-        case ProbeFailure():
-            return outcomes.refuse(sessions, attempt, outcome, unwritten=unwritten)
-        case DeadlineExceeded():
-            return outcomes.time_out(sessions, attempt, deadline_s=outcome.deadline_s, unwritten=unwritten)
-        case Died():
-            return give_up(sessions, attempt, outcome.reason)
+def conclude(sessions: Sessions, attempt: Attempt, end: End, *, retry_s: float) -> None:
+    """Write an end, for ``retry_s`` seconds again and again while the database is away."""
+    name = type(end.outcome).__name__
+    with span("measurement.finish", outcome=name):
+        if not insist(partial(_write, sessions, attempt, end), for_s=retry_s):
+            _log.warning("attempt.fenced", job_id=str(attempt.job_id), attempt=attempt.number, outcome=name)
+
+
+def _write(sessions: Sessions, attempt: Attempt, end: End) -> bool:
+    match end.outcome:
+        case ProbeResult() as result:
+            return outcomes.succeed(sessions, attempt, result, unwritten=end.unwritten, artifacts=end.artifacts)
+        case ProbeFailure() as failure:
+            return outcomes.refuse(sessions, attempt, failure, unwritten=end.unwritten)
+        case DeadlineExceeded(deadline_s=deadline_s):
+            return outcomes.time_out(sessions, attempt, deadline_s=deadline_s, unwritten=end.unwritten)
+        case Died(reason=reason):
+            return give_up(sessions, attempt, reason)
         case Stopped():
-            return outcomes.cancel(sessions, attempt, unwritten=unwritten)
+            return outcomes.cancel(sessions, attempt, unwritten=end.unwritten)
 
 
 def give_up(sessions: Sessions, attempt: Attempt, reason: str) -> bool:

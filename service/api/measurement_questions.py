@@ -28,7 +28,14 @@ def question_of(stored: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _unusual(asked: MeasureRequest) -> dict[str, Any]:
-    return ({"full_depth": True} if asked.full_depth else {}) | ({"rank": asked.rank} if asked.rank else {})
+    found: dict[str, Any] = {}
+    if asked.full_depth:
+        found["full_depth"] = True
+    if asked.rank:
+        found["rank"] = asked.rank
+    if asked.artifacts:
+        found["artifacts"] = [name.value for name in asked.artifacts]
+    return found
 
 
 def _model(source: ModelSource) -> str | dict[str, object]:

@@ -1,12 +1,28 @@
 """A stored measurement in the words of the contract."""
 
+import re
 from typing import Any, Literal, cast
+from uuid import UUID
+
+from litestar import Request
 
 from service.api.measurement_questions import question_of
-from service.api.schemas.measurements import MeasurementAnswer
+from service.api.schemas.measurements import ArtifactAnswer, MeasurementAnswer
 from service.api.shapes import timestamp, timestamp_or_none
+from service.errors import MeasurementNotFoundError
 from service.jobs.contract import ProbeDevice
 from service.usecases.access import StoredMeasurement, StoredResult
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def measurement_id(request: Request[Any, Any, Any]) -> UUID:
+    """Return which measurement a path names; what is no id names none."""
+    text = str(request.path_params["id"])
+    if not _UUID.fullmatch(text):
+        message = f"there is no measurement {text!r}"
+        raise MeasurementNotFoundError(message)
+    return UUID(text)
 
 
 def shape(stored: StoredMeasurement) -> MeasurementAnswer:
@@ -31,6 +47,10 @@ def shape(stored: StoredMeasurement) -> MeasurementAnswer:
         request=stored.request,
         question=question_of(stored.request),
         problem=stored.error,
+        artifacts=[
+            ArtifactAnswer(name=kept.name, media_type=kept.media_type, bytes=kept.bytes, sha256=kept.sha256)
+            for kept in stored.artifacts
+        ],
         **({} if stored.result is None else _found(stored.result)),
     )
 

@@ -3,19 +3,19 @@
 import re
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from litestar import Request, Router, delete, get, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
+from service.api.artifacts import read_artifact
 from service.api.decoding import read_body, read_query
 from service.api.events import event_stream
 from service.api.imports import import_file
 from service.api.limits import charge_quota
 from service.api.measurement_list import list_all
-from service.api.measurement_shapes import shape
+from service.api.measurement_shapes import measurement_id, shape
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.resolving import read_measurement
@@ -29,7 +29,7 @@ from service.api.schemas.measurements import (
     SamplePage,
 )
 from service.api.shapes import LOCATION, header, page_request, request_key
-from service.errors import InvalidRequestError, MeasurementNotFoundError
+from service.errors import InvalidRequestError
 from service.usecases import measurements
 from service.usecases import samples as sampled
 
@@ -42,7 +42,6 @@ EXAMPLE = {
     "device": "cpu",
     "gpu": "A100-SXM4-80GB",
 }
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EVENT_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 AnyRequest = Request[Any, Any, Any]
 
@@ -97,7 +96,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 def read(request: AnyRequest) -> ASGIApp:
     """Show a measurement."""
     parts = parts_of(request)
-    stored = measurements.read(parts.sessions, _job_id(request))
+    stored = measurements.read(parts.sessions, measurement_id(request))
     if stored.status.is_terminal:
         parts.corrections.refresh()
     return json_answer(shape(stored))
@@ -120,7 +119,7 @@ def read(request: AnyRequest) -> ASGIApp:
 )
 def cancel(request: AnyRequest) -> ASGIApp:
     """Cancel a measurement."""
-    return json_answer(shape(measurements.cancel(parts_of(request).sessions, _job_id(request))))
+    return json_answer(shape(measurements.cancel(parts_of(request).sessions, measurement_id(request))))
 
 
 @get(
@@ -139,7 +138,7 @@ def cancel(request: AnyRequest) -> ASGIApp:
 def samples(request: AnyRequest) -> ASGIApp:
     """List what was read while the probe ran."""
     query = read_query(request.scope, PageQuery)
-    page = sampled.list_page(parts_of(request).sessions, _job_id(request), page_request(query.limit, query.cursor))
+    page = sampled.list_page(parts_of(request).sessions, measurement_id(request), page_request(query.limit, query.cursor))
     items = [SampleAnswer(attempt=s.attempt, seq=s.seq, t_s=s.t_s, kind=s.kind, bytes=s.bytes) for s in page.items]
     return json_answer(SamplePage(items=items, next_cursor=page.next_cursor))
 
@@ -166,7 +165,7 @@ def samples(request: AnyRequest) -> ASGIApp:
 def events(request: AnyRequest) -> ASGIApp:
     """Follow a measurement until it is over."""
     parts = parts_of(request)
-    job_id, seq = _job_id(request), _last_event_id(request)
+    job_id, seq = measurement_id(request), _last_event_id(request)
     first = measurements.events_after(parts.sessions, job_id, seq=seq)
     if not first.events and seq:
         _require_sent(seq, measurements.read(parts.sessions, job_id).last_event)
@@ -178,14 +177,6 @@ def events(request: AnyRequest) -> ASGIApp:
         lambda after: measurements.events_after(parts.sessions, job_id, seq=after),
         partial(parts.guard.readmit, request.scope, request.scope["state"]["operation"]),
     )
-
-
-def _job_id(request: AnyRequest) -> UUID:
-    text = str(request.path_params["id"])
-    if not _UUID.fullmatch(text):
-        message = f"there is no measurement {text!r}"
-        raise MeasurementNotFoundError(message)
-    return UUID(text)
 
 
 def _last_event_id(request: AnyRequest) -> int:
@@ -204,4 +195,7 @@ def _require_sent(seq: int, last_event: int) -> None:
         raise InvalidRequestError(message, errors=[{"field": "Last-Event-ID", "message": message}])
 
 
-router = Router(path="/v1/measurements", route_handlers=[create, import_file, list_all, read, cancel, samples, events])
+router = Router(
+    path="/v1/measurements",
+    route_handlers=[create, import_file, list_all, read, cancel, samples, events, read_artifact],
+)

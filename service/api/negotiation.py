@@ -1,4 +1,4 @@
-"""Which of two media types a client would rather have (RFC 9110, section 12.5.1)."""
+"""Which of two media types a client would rather have, and whether it unpacks (RFC 9110, sections 12.5.1 and 12.5.3)."""
 
 import re
 
@@ -16,6 +16,12 @@ def prefers(accept: str | None, media: str) -> bool:
         return False
     ranges = [_range(part) for part in accept.split(",")]
     return _quality(ranges, media) > _quality(ranges, "application/json")
+
+
+def unpacks_gzip(accept_encoding: str | None) -> bool:
+    """Tell whether a client reads what is gzipped; one that does not say so is not asked to."""
+    codings = dict(_range(part) for part in (accept_encoding or "").split(","))
+    return codings.get("gzip", codings.get("*", 0.0)) > 0
 
 
 def _range(part: str) -> tuple[str, float]:

@@ -35,7 +35,8 @@ TAGS = {
 }
 _REFERENCE = "#/components/schemas/{name}"
 _ALWAYS = (405, 500)
-_PLAIN = frozenset({"text/plain", "text/csv"})
+_TEXT = {"type": "string"}
+_PLAIN = {"text/plain": _TEXT, "text/csv": _TEXT, "application/octet-stream": {"type": "string", "format": "binary"}}
 _GUARDED = (401, 403, 429, 503)
 _SECURITY_SCHEMES = {
     "bearer": {
@@ -154,8 +155,7 @@ def _reply(reply: Reply, schemas: _Schemas) -> Json:
     if reply.bodies:
         shapes = [schemas.of(kind) for kind in reply.bodies]
         described["content"] = {
-            media: _media({"type": "string"} if media in _PLAIN else _any_of(shapes), reply.example)
-            for media in reply.media_types
+            media: _media(dict(_PLAIN.get(media) or _any_of(shapes)), reply.example) for media in reply.media_types
         }
     if reply.headers:
         described["headers"] = {

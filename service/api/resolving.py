@@ -59,6 +59,7 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
             full_depth=request.full_depth,
             rank=request.rank,
             priority=request.priority,
+            artifacts=request.artifacts,
         ),
         key=calibration_key(model.architecture, workload, layout),
     )

@@ -1,24 +1,19 @@
 """/v1/measurements/{id}/withdraw: take a measurement back."""
 
-import re
 from typing import Any
-from uuid import UUID
 
 from litestar import Request, Router, post
 from litestar.types import ASGIApp
 
 from service.access.keys import Scope
-from service.api.measurement_shapes import shape
+from service.api.measurement_shapes import measurement_id, shape
 from service.api.operation import STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.responses import json_answer
 from service.api.schemas.fields import MeasurementId
 from service.api.schemas.measurements import MeasurementAnswer
-from service.errors import MeasurementNotFoundError
 from service.usecases import measurements
 from service.usecases.withdrawals import withdraw
-
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @post(
@@ -39,13 +34,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 )
 def withdraw_one(request: Request[Any, Any, Any]) -> ASGIApp:
     """Withdraw a measurement."""
-    parts, text = parts_of(request), str(request.path_params["id"])
-    if not _UUID.fullmatch(text):
-        message = f"there is no measurement {text!r}"
-        raise MeasurementNotFoundError(message)
-    withdraw(parts.sessions, UUID(text))
+    parts, job_id = parts_of(request), measurement_id(request)
+    withdraw(parts.sessions, job_id)
     parts.corrections.refresh()
-    return json_answer(shape(measurements.read(parts.sessions, UUID(text))))
+    return json_answer(shape(measurements.read(parts.sessions, job_id)))
 
 
 router = Router(path="/v1/measurements", route_handlers=[withdraw_one])

@@ -19,7 +19,9 @@ from service.cli.printing import print_json
 from service.cli.tables import Screen, console, show_bytes, table, titled
 from service.cli.watching import follow
 from service.errors import InvalidRequestError, ServiceError
+from service.jobs.artifacts import ArtifactName
 
+_ARTIFACTS = tuple(name.value for name in ArtifactName)
 _DEVICES = ("cpu", "trace", "cuda")
 _PRIORITIES = ("low", "normal", "high")
 _STATUS_WIDTH = len("succeeded")
@@ -41,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=shown(_PRIORITIES),
         default="normal",
         help="who goes first (default normal)",
+    )
+    parser.add_argument(
+        "--artifact",
+        action="append",
+        type=one_of(_ARTIFACTS),
+        metavar=shown(_ARTIFACTS),
+        help="keep a file beside the numbers: the allocator's memory for https://pytorch.org/memory_viz (trace and cuda)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -79,6 +88,8 @@ def _request(options: argparse.Namespace) -> Document:
         body["full_depth"] = True
     if options.rank:
         body["rank"] = options.rank
+    if options.artifact:
+        body["artifacts"] = options.artifact
     return body
 
 
@@ -206,3 +217,6 @@ def _findings(result: Document) -> Iterator[str]:
     if result["calibration"] is not None:
         yield f"calibration {result['calibration']}: the next fit of this kind rests on it"
     yield from result["notes"]
+    for kept in result["artifacts"]:
+        name = kept["name"]
+        yield f"kept {name}, {show_bytes(kept['bytes'])}: headroom measurements artifact {result['id']} {name} -o FILE"

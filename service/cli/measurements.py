@@ -1,4 +1,4 @@
-"""List, show, export and withdraw measurements, and import what was measured without a probe."""
+"""List, show, export and withdraw measurements, fetch their files, and import what was measured without a probe."""
 
 import argparse
 import base64
@@ -11,6 +11,7 @@ from typing import Any
 from httpx import Client
 
 from service.api.schemas.imports import MAX_IMPORT_BYTES
+from service.cli.artifacts import add_output, download
 from service.cli.files import read_object
 from service.cli.flags import add_words, in_flags, words_of
 from service.cli.http import Document, add_server, ask, connect, path_of, problem_words, read
@@ -20,7 +21,7 @@ from service.cli.printing import print_json
 from service.errors import InvalidRequestError, ServiceError
 from service.formats.measured.reading import Format
 
-ACTIONS = ("list", "show", "export", "import", "withdraw")
+ACTIONS = ("list", "show", "export", "import", "withdraw", "artifact")
 FORMATS = tuple(found.value for found in Format)
 STDIN = "-"
 _FILTERS = ("model", "gpu", "family", "task", "source", "status", "device", "sort", "error_at_least", "error_at_most")
@@ -33,18 +34,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "%(prog)s [list|export] [--model NAME --gpu GPU --sort=-error …]\n"
         "       %(prog)s show|withdraw ID\n"
+        "       %(prog)s artifact ID NAME [-o FILE]\n"
         "       %(prog)s import FILE… --model NAME --task train|serve [WORD …] [--gpu GPU] [--yes]"
     )
     parser.add_argument(
         "action", nargs="?", type=one_of(ACTIONS), metavar=shown(ACTIONS), default="list", help="what to do (default list)"
     )
-    parser.add_argument("names", nargs="*", metavar="ID|FILE", help="id of a measurement, or files to import (- is stdin)")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="ID|FILE",
+        help="id of a measurement (and name of an artifact), or files to import (- is stdin)",
+    )
     parser.add_argument("--model", help="name of a model: which are listed, or which ran")
     parser.add_argument("--gpu", help="name of a GPU: which are listed, or what it ran on, where the file does not say it")
     tasks = ("train", "serve")
     parser.add_argument("--task", type=one_of(tasks), metavar=shown(tasks), help="what ran")
     _add_filters(parser.add_argument_group("list and export"))
     _add_import(parser.add_argument_group("import"))
+    add_output(parser.add_argument_group("artifact"))
     add_words(parser)
     parser.add_argument("--json", action="store_true", help="print the server's JSON; exported rows one a line")
     add_server(parser)
@@ -65,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
                 print_json(found) if options.json else show_measurement(found)
             case "export":
                 _export(client, options)
+            case "artifact":
+                download(client, options.names, options.output)
             case _:
                 _list(client, options)
     return 0

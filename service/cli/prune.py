@@ -1,4 +1,4 @@
-"""Delete progress and samples of measurements that ended long ago, and old changes, from the database at DATABASE_URL."""
+"""Delete progress, samples and files of measurements that ended long ago, and old changes, at DATABASE_URL."""
 
 import argparse
 import os
@@ -11,7 +11,12 @@ from service.db.session import make_engine, make_sessions
 from service.settings import Settings
 from service.usecases.retention import Pruned, prunable, prune
 
-_WHAT = {"events": "events of progress", "samples": "samples", "changes": "lines of the log of changes"}
+_WHAT = {
+    "events": "events of progress",
+    "samples": "samples",
+    "artifacts": "artifacts",
+    "changes": "lines of the log of changes",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
 """Measurements as the database gives them out: frozen values, never rows."""
 
+import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,6 +34,28 @@ class StoredResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArtifact:
+    """What is told of a file of a measurement; ``packed_bytes`` are those of its gzip, which is how it is stored."""
+
+    name: str
+    media_type: str
+    bytes: int
+    sha256: str
+    packed_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedArtifact:
+    """A file as a probe left it, gzipped; ``bytes`` and SHA-256 are of what is in it."""
+
+    name: str
+    media_type: str
+    bytes: int
+    sha256: str
+    packed: builtins.bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMeasurement:
     """A job, and its result once it has succeeded; ``last_event`` is the number of its newest event."""
 
@@ -61,6 +84,7 @@ class StoredMeasurement:
     family: str | None = None
     task: str | None = None
     result: StoredResult | None = None
+    artifacts: tuple[StoredArtifact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

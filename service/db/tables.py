@@ -7,6 +7,7 @@ from sqlalchemy import CheckConstraint, Computed, ForeignKey, Index, Integer, Sm
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from service.db.access_tables import ApiKeyRow
+from service.db.artifact_tables import ArtifactRow
 from service.db.base import Base, Json, one_of
 from service.db.cluster_tables import ReservationRow
 from service.db.learning_tables import QUANTITIES, ResidualRow
@@ -19,7 +20,7 @@ SOURCES = ("probe", "import")
 WORKER_STATES = ("idle", "busy", "stopped")
 
 SCHEMA = Base.metadata
-ELSEWHERE = (ApiKeyRow, ReservationRow, ResidualRow)
+ELSEWHERE = (ApiKeyRow, ArtifactRow, ReservationRow, ResidualRow)
 """Tables of other modules; importing these is what declares them."""
 
 

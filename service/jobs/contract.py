@@ -12,6 +12,7 @@ import msgspec
 
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.jobs.artifacts import ArtifactName, KeptFile
 
 
 class ProbeDevice(StrEnum):
@@ -93,9 +94,10 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
     full_depth: bool = False
     priority: Priority = Priority.NORMAL
     rank: int = 0
+    artifacts: tuple[ArtifactName, ...] = ()
 
-    def probe_request(self, *, deadline_s: float) -> "ProbeRequest":
-        """Return the part that the probe needs."""
+    def probe_request(self, *, deadline_s: float, files: dict[ArtifactName, int] | None = None) -> "ProbeRequest":
+        """Return the part that the probe needs; ``files`` are open for what it keeps beside its numbers."""
         return ProbeRequest(
             model=self.model,
             task=self.task,
@@ -104,11 +106,15 @@ class MeasureRequest(_Message, frozen=True, kw_only=True):
             full_depth=self.full_depth,
             rank=self.rank,
             deadline_s=deadline_s,
+            files=files or {},
         )
 
 
 class ProbeRequest(_Message, frozen=True, kw_only=True):
-    """One measurement as the probe process sees it; ``deadline_s`` is the parent's, told so that a plan can be shorter."""
+    """One measurement as the probe process sees it; ``deadline_s`` is the parent's, told so that a plan can be shorter.
+
+    ``files`` has a descriptor for each artifact that was asked for: the probe inherits it and writes there, gzipped.
+    """
 
     model: ModelSource
     task: Task
@@ -117,6 +123,7 @@ class ProbeRequest(_Message, frozen=True, kw_only=True):
     full_depth: bool = False
     rank: int = 0
     deadline_s: float
+    files: dict[ArtifactName, int] = {}
 
 
 class Progress(_Message, frozen=True, kw_only=True, tag_field="type", tag="progress"):
@@ -245,6 +252,7 @@ class ProbeResult(_Message, frozen=True, kw_only=True, tag_field="type", tag="re
     steady_bytes: int | None = None
     step_time_s: StepTime | None = None
     notes: tuple[str, ...] = ()
+    files: tuple[KeptFile, ...] = ()
 
 
 class ProbeFailure(_Message, frozen=True, kw_only=True, tag_field="type", tag="failure"):
@@ -271,6 +279,9 @@ def task_of(workload: Workload) -> Task:
 def document_of(message: MeasureRequest) -> dict[str, object]:
     """Return a request as plain JSON values, for the job's row."""
     document: dict[str, object] = msgspec.to_builtins(message)
+    # Workers of the version before refuse a word that they do not know, so it is there for those who asked alone.
+    if not message.artifacts:
+        del document["artifacts"]
     return document
 
 

@@ -10,6 +10,7 @@ from service.estimator.layout import Layout
 from service.estimator.support.serving import check_serving
 from service.estimator.support.training import check_training
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.jobs.artifacts import NO_SNAPSHOT, ArtifactName
 from service.jobs.contract import MeasureRequest, ProbeDevice
 from service.jobs.ranks import rank_obstacles
 from service.jobs.runnable import workload_obstacles
@@ -60,6 +61,10 @@ def _obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
         yield Obstacle(field="rank", message=message)
     for field, message in workload_obstacles(workload, request.layout):
         yield Obstacle(field=field, message=message)
+    if len(set(request.artifacts)) < len(request.artifacts):
+        yield Obstacle(field="artifacts", message=f"artifacts are {', '.join(request.artifacts)}: name each once")
+    if request.device is ProbeDevice.CPU and ArtifactName.MEMORY_SNAPSHOT in request.artifacts:
+        yield Obstacle(field="artifacts", message=NO_SNAPSHOT)
 
 
 def _model_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:

@@ -1,10 +1,13 @@
 """What becomes of an attempt's outcome: a stored result, or the reason why there is none."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import msgspec
 from sqlalchemy.orm import Session
 
+from service.db.measurement import PackedArtifact
+from service.db.queries.artifacts import add_artifacts
 from service.db.tables import MeasurementResultRow
 from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
@@ -13,14 +16,25 @@ from service.usecases.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten, pro
 from service.usecases.learning import Prediction, learn, predict
 
 
-def succeed(sessions: Sessions, attempt: Attempt, result: ProbeResult, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
-    """Store a result and what it teaches with the job's end, all or nothing; false when a later attempt holds the job."""
+def succeed(
+    sessions: Sessions,
+    attempt: Attempt,
+    result: ProbeResult,
+    *,
+    unwritten: Unwritten = NOTHING_UNWRITTEN,
+    artifacts: Sequence[PackedArtifact] = (),
+) -> bool:
+    """Store a result, its artifacts and what it teaches with the job's end, all or nothing.
+
+    False when a later attempt holds the job.
+    """
     prediction = predict(attempt.request, result)
 
     def write(session: Session) -> None:
         row = _result_row(attempt, result, prediction)
         session.add(row)
         session.flush()
+        add_artifacts(session, attempt.job_id, attempt=attempt.number, artifacts=artifacts)
         row.calibration_id = learn(session, attempt.job_id, key=attempt.key)
 
     return settle(sessions, attempt, status=Status.SUCCEEDED, write=write, unwritten=unwritten)

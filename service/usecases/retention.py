@@ -1,4 +1,4 @@
-"""How long what grows is kept: progress and samples of measurements that are over, and the log of changes.
+"""How long what grows is kept: progress, samples and artifacts of measurements that are over, and the log of changes.
 
 What was measured, calibrations, models, clusters and keys are never deleted: answers rest on them.
 """
@@ -21,17 +21,18 @@ class Pruned:
 
     events: int = 0
     samples: int = 0
+    artifacts: int = 0
     changes: int = 0
 
 
 def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
     """Delete what is older, in many small transactions, so that nobody waits for it; return how much."""
-    events = samples = changes = 0
+    events = samples = artifacts = changes = 0
     while True:
         with transaction(sessions) as session:
             jobs = queries.jobs_with_detail(session, older_than=older_than, limit=JOBS_AT_ONCE)
             gone = queries.delete_detail(session, jobs)
-        events, samples = events + gone[0], samples + gone[1]
+        events, samples, artifacts = events + gone.events, samples + gone.samples, artifacts + gone.artifacts
         if len(jobs) < JOBS_AT_ONCE:
             break
     while True:
@@ -39,11 +40,12 @@ def prune(sessions: Sessions, *, older_than: timedelta) -> Pruned:
             deleted = queries.delete_changes(session, older_than=older_than, limit=CHANGES_AT_ONCE)
         changes += deleted
         if deleted < CHANGES_AT_ONCE:
-            return Pruned(events=events, samples=samples, changes=changes)
+            return Pruned(events=events, samples=samples, artifacts=artifacts, changes=changes)
 
 
 def prunable(sessions: Sessions, *, older_than: timedelta) -> Pruned:
     """Return what ``prune`` would delete now."""
     with transaction(sessions) as session:
-        events, samples = queries.count_detail(session, older_than=older_than)
-        return Pruned(events=events, samples=samples, changes=queries.count_changes(session, older_than=older_than))
+        found = queries.count_detail(session, older_than=older_than)
+        changes = queries.count_changes(session, older_than=older_than)
+    return Pruned(events=found.events, samples=found.samples, artifacts=found.artifacts, changes=changes)

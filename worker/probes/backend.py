@@ -16,6 +16,8 @@ from worker.probes.plan import Host, Point
 from worker.probes.refusal import Refusal
 
 Tell = Callable[[str], None]
+Keep = Callable[[object], None]
+"""Takes a memory snapshot, in the form that PyTorch's own have; the next one takes its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,8 @@ class Backend(Protocol):
     def host(self, dtype: DType) -> Host:
         """Return what the device can bear when it computes in ``dtype``."""
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
-        """Build, run and measure one point; nothing of it is left afterwards. Raises Refusal."""
+    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
+        """Build, run and measure one point; nothing of it is left afterwards but what ``keep`` gets. Raises Refusal."""
 
     def environment(self) -> dict[str, str | int | None]:
         """Return what the numbers depend on."""

@@ -3,12 +3,14 @@
 import torch
 
 from service.estimator.dtypes import DType
-from service.jobs.contract import ProbeDevice
+from service.jobs.artifacts import NO_SNAPSHOT
+from service.jobs.contract import FailureKind, ProbeDevice
 from worker.probes import host
-from worker.probes.backend import Session, Subject, Tell
+from worker.probes.backend import Keep, Session, Subject, Tell
 from worker.probes.efficient import efficient_kernels
 from worker.probes.plan import Host, Point
 from worker.probes.products import fast_products
+from worker.probes.refusal import Refusal
 from worker.probes.session import matrix_flops, run_point
 
 _INTERPRETER_BYTES = 900 * 1024**2
@@ -34,8 +36,10 @@ class CpuBackend:
             scratch_factor=_SCRATCH_FACTOR,
         )
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
-        """Build, run and measure one point; nothing of it is left afterwards."""
+    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
+        """Build, run and measure one point; nothing of it is left afterwards. Raises Refusal where a snapshot is to be kept."""
+        if keep is not None:
+            raise Refusal(FailureKind.UNSUPPORTED, NO_SNAPSHOT)
         with fast_products(), efficient_kernels():
             return run_point(subject, point, tell=tell)
 

@@ -1,6 +1,8 @@
 """From a request to a result: plan, run each point, extrapolate, explain."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from msgspec import structs
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
@@ -10,10 +12,11 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
 from service.jobs.runnable import workload_obstacles
 from worker.probes.answer import answer_of
-from worker.probes.backend import Backend, Session, Subject, backend_for
+from worker.probes.backend import Backend, Keep, Session, Subject, backend_for
 from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
 from worker.probes.plan import NUM_STEPS, Plan, Point, Question, workload_at
@@ -22,6 +25,7 @@ from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
 from worker.probes.refusal import Refusal
 from worker.probes.report import Ran, exhausted, report
+from worker.probes.shelf import Shelf
 from worker.probes.stack import keep
 from worker.probes.teller import Say, Teller
 
@@ -39,12 +43,17 @@ def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) 
     check_rank(question.layout, request.rank)
     bearable = device.host(_compute_dtype(question.workload))
     plan = make_plan(question, bearable, analytic.reserved if bearable.reserves else analytic.allocated)
-    sessions = _run(plan, subject, device, say)
+    shelf = Shelf(files=request.files)
+    sessions = _run(plan, subject, device, say, shelf)
     if sessions[-1].out_of_memory_at is not None:
-        return exhausted(plan, sessions, Ran(subject=subject, backend=device))
+        return _with(shelf, exhausted(plan, sessions, Ran(subject=subject, backend=device)))
     answer = answer_of(plan, [session.reading for session in sessions], question, analytic.instants)
     difference = _difference(question, subject.kernel) if device.device is ProbeDevice.CPU else None
-    return report(plan, sessions, answer, Ran(subject=subject, backend=device, difference=difference))
+    return _with(shelf, report(plan, sessions, answer, Ran(subject=subject, backend=device, difference=difference)))
+
+
+def _with(shelf: Shelf, result: ProbeResult) -> ProbeResult:
+    return structs.replace(result, files=shelf.kept, notes=(*result.notes, *shelf.notes))
 
 
 def _check(question: Question) -> None:
@@ -147,18 +156,28 @@ def _compute_dtype(workload: Workload) -> DType:
     return workload.precision.compute_dtype if isinstance(workload, TrainWorkload) else workload.weight_dtype
 
 
-def _run(plan: Plan, subject: Subject, backend: Backend, say: Say) -> tuple[Session, ...]:
+def _run(plan: Plan, subject: Subject, backend: Backend, say: Say, shelf: Shelf) -> tuple[Session, ...]:
     steps = 2 + (_SERVE_STEPS if isinstance(subject.workload, ServeWorkload) else NUM_STEPS)
     teller = Teller(say=say, plan=plan, steps_per_point=steps)
     teller.announce()
     sessions: list[Session] = []
-    for point in plan.points:
-        session = backend.run(subject, point, tell=teller.about(point))
+    for point, taker in _taken(plan, shelf):
+        session = backend.run(subject, point, tell=teller.about(point), keep=taker)
         teller.found(instants_of(session.reading.live))
         sessions.append(session)
         if session.out_of_memory_at is not None:
             break  # what is deeper or longer would run out of it too
     return tuple(sessions)
+
+
+def _taken(plan: Plan, shelf: Shelf) -> Iterator[tuple[Point, Keep | None]]:
+    """Yield the points, with what keeps a snapshot of those that are the largest so far: memory may run out in any of them."""
+    taker = shelf.keeper(ArtifactName.MEMORY_SNAPSHOT)
+    largest = (0, 0)
+    for point in plan.points:
+        size = point.num_layers, point.num_tokens
+        yield point, taker if size >= largest else None
+        largest = max(largest, size)
 
 
 _SERVE_STEPS = 2

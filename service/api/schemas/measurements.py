@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from service.api.schemas.fields import Answer, Cursor, GpuName, ModelName, PageLimit, Strict
 from service.api.schemas.fit import InlineModel
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
+from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import Priority, ProbeDevice
 from service.jobs.states import Status
 from service.usecases.access import MeasurementSort
@@ -20,6 +21,10 @@ PRIORITY = (
 )
 Family = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$(?!\n)")]
 Share = Annotated[float, Meta(ge=0, le=1e9)]
+
+ArtifactPath = Annotated[
+    str, Meta(pattern=r"^[a-z0-9_]{1,63}$(?!\n)", description="Name of an artifact.", examples=["memory_snapshot"])
+]
 
 
 class MeasurementRequest(Strict, frozen=True, kw_only=True):
@@ -33,6 +38,15 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
     priority: Annotated[Priority, Meta(description=PRIORITY)] = Priority.NORMAL
     full_depth: Annotated[bool, Meta(description="Run every layer instead of slices.")] = False
     rank: Annotated[int, Meta(ge=0, description="Which rank of the layout is run; the first holds most.")] = 0
+    artifacts: Annotated[
+        tuple[ArtifactName, ...],
+        Meta(
+            max_length=8,
+            description="To be kept beside the numbers. `memory_snapshot` is the caching allocator's, of the largest run, as "
+            "https://pytorch.org/memory_viz and `torch.cuda._memory_viz` read it: CUDA's own on device cuda, whose steps are "
+            "then not timed; on device trace every tensor led through the same allocator, with its module and its lines.",
+        ),
+    ] = ()
 
 
 class MeasurementQuery(Strict, frozen=True, kw_only=True):
@@ -59,6 +73,15 @@ class MeasurementQuery(Strict, frozen=True, kw_only=True):
     ] = UNSET
     created_after: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
     created_before: Annotated[Annotated[datetime, Meta(tz=True)] | UnsetType, Meta(description="RFC 3339.")] = UNSET
+
+
+class ArtifactAnswer(Answer, frozen=True, kw_only=True):
+    """A file of a measurement; GET /v1/measurements/{id}/artifacts/{name} has what is in it."""
+
+    name: str
+    media_type: str
+    bytes: int
+    sha256: str
 
 
 class MeasurementAnswer(Answer, frozen=True, kw_only=True):
@@ -104,6 +127,7 @@ class MeasurementAnswer(Answer, frozen=True, kw_only=True):
     ] = None
     calibration: Annotated[str | None, Meta(description="What was learnt from it.")] = None
     notes: Sequence[str] = ()
+    artifacts: Annotated[Sequence[ArtifactAnswer], Meta(description="Files that were asked for and are still there.")] = ()
 
 
 class MeasurementPage(Answer, frozen=True, kw_only=True):

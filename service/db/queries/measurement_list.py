@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from service.db.learning_tables import ResidualRow
 from service.db.measurement import KeptAnswer, MeasurementFilter, MeasurementLine, MeasurementSort, StoredMeasurement
 from service.db.pages import Page, PageRequest, after, after_value, page_of, page_of_valued
+from service.db.queries.artifacts import artifacts_of
 from service.db.queries.measurements import stored_measurement
 from service.db.tables import MeasureJobRow, MeasurementResultRow
 from service.jobs.states import Status
@@ -51,7 +52,14 @@ def page_of_measurements(
 ) -> Page[StoredMeasurement]:
     """Return a page of measurements with their results."""
     rows = session.execute(_page(_joined(select(Job, Result), wanted, sort), request, sort)).all()
-    return _cut(rows, request, sort, lambda row: stored_measurement(row[0], row[1]), of=lambda row: (row[0], row[1]))
+    kept = artifacts_of(session, [row[0].id for row in rows])
+    return _cut(
+        rows,
+        request,
+        sort,
+        lambda row: stored_measurement(row[0], row[1], kept.get(row[0].id, ())),
+        of=lambda row: (row[0], row[1]),
+    )
 
 
 def page_of_lines(

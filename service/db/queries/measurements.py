@@ -6,7 +6,8 @@ from uuid import UUID
 from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from service.db.measurement import StoredEvent, StoredMeasurement, StoredResult
+from service.db.measurement import StoredArtifact, StoredEvent, StoredMeasurement, StoredResult
+from service.db.queries.artifacts import artifacts_of
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
 from service.db.values import NewJob
 from service.jobs.contract import MeasureRequest, Priority, document_of
@@ -44,7 +45,9 @@ def insert_job(session: Session, job_id: UUID, request: MeasureRequest, new: New
 def read_measurement(session: Session, job_id: UUID) -> StoredMeasurement | None:
     """Return one measurement with its result."""
     row = session.get(Job, job_id)
-    return None if row is None else stored_measurement(row, session.get(MeasurementResultRow, job_id))
+    if row is None:
+        return None
+    return stored_measurement(row, session.get(MeasurementResultRow, job_id), artifacts_of(session, [job_id]).get(job_id, ()))
 
 
 def lock_job(session: Session, job_id: UUID) -> MeasureJobRow | None:
@@ -90,8 +93,10 @@ def count_by_state(session: Session) -> dict[str, int]:
     return {row.state: row.jobs for row in session.execute(query)}
 
 
-def stored_measurement(row: MeasureJobRow, result: MeasurementResultRow | None) -> StoredMeasurement:
-    """Return a row and its result as a value."""
+def stored_measurement(
+    row: MeasureJobRow, result: MeasurementResultRow | None, artifacts: tuple[StoredArtifact, ...] = ()
+) -> StoredMeasurement:
+    """Return a row and what belongs to it as a value."""
     return StoredMeasurement(
         id=row.id,
         status=Status(row.state),
@@ -119,6 +124,7 @@ def stored_measurement(row: MeasureJobRow, result: MeasurementResultRow | None) 
         family=row.family,
         task=row.task,
         result=None if result is None else _result(result),
+        artifacts=artifacts,
     )
 
 

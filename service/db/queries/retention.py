@@ -1,6 +1,7 @@
-"""What grows for ever and teaches nothing: progress and samples of measurements that are over, and the log of changes."""
+"""What grows for ever and teaches nothing: progress, samples and files of measurements that are over, the log of changes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -8,31 +9,47 @@ from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from service.db.access_tables import AuditEventRow
+from service.db.artifact_tables import ArtifactRow
 from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
 
 _STATUS = "status"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """How many rows there are of each kind."""
+
+    events: int
+    samples: int
+    artifacts: int
+
+
 def jobs_with_detail(session: Session, *, older_than: timedelta, limit: int) -> Sequence[UUID]:
-    """Return measurements that ended so long ago and still have samples, or events beside their statuses."""
+    """Return measurements that ended so long ago and still have samples or files, or events beside their statuses."""
     return session.scalars(_jobs(older_than).limit(limit)).all()
 
 
-def delete_detail(session: Session, job_ids: Sequence[UUID]) -> tuple[int, int]:
-    """Delete events but statuses, and samples, of measurements; return how many of each."""
+def delete_detail(session: Session, job_ids: Sequence[UUID]) -> Detail:
+    """Delete events but statuses, samples and files of measurements; return how many of each."""
     events = delete(MeasurementEventRow).where(MeasurementEventRow.job_id.in_(job_ids), MeasurementEventRow.kind != _STATUS)
     samples = delete(MeasurementSampleRow).where(MeasurementSampleRow.job_id.in_(job_ids))
-    return _count(session, events.returning(MeasurementEventRow.seq)), _count(
-        session, samples.returning(MeasurementSampleRow.seq)
+    artifacts = delete(ArtifactRow).where(ArtifactRow.job_id.in_(job_ids))
+    return Detail(
+        events=_count(session, events.returning(MeasurementEventRow.seq)),
+        samples=_count(session, samples.returning(MeasurementSampleRow.seq)),
+        artifacts=_count(session, artifacts.returning(ArtifactRow.name)),
     )
 
 
-def count_detail(session: Session, *, older_than: timedelta) -> tuple[int, int]:
-    """Return how many events and samples ``delete_detail`` would find."""
+def count_detail(session: Session, *, older_than: timedelta) -> Detail:
+    """Return how many rows of each kind ``delete_detail`` would find."""
     jobs = select(MeasureJobRow.id).where(_ended(older_than))
     events = select(func.count()).where(MeasurementEventRow.job_id.in_(jobs), MeasurementEventRow.kind != _STATUS)
     samples = select(func.count()).where(MeasurementSampleRow.job_id.in_(jobs))
-    return session.scalars(events).one(), session.scalars(samples).one()
+    artifacts = select(func.count()).where(ArtifactRow.job_id.in_(jobs))
+    return Detail(
+        events=session.scalars(events).one(), samples=session.scalars(samples).one(), artifacts=session.scalars(artifacts).one()
+    )
 
 
 def delete_changes(session: Session, *, older_than: timedelta, limit: int) -> int:
@@ -49,7 +66,8 @@ def count_changes(session: Session, *, older_than: timedelta) -> int:
 def _jobs(older_than: timedelta) -> Select[UUID]:
     event = exists().where(MeasurementEventRow.job_id == MeasureJobRow.id, MeasurementEventRow.kind != _STATUS)
     sample = exists().where(MeasurementSampleRow.job_id == MeasureJobRow.id)
-    return select(MeasureJobRow.id).where(_ended(older_than), or_(event, sample)).order_by(MeasureJobRow.finished_at)
+    file = exists().where(ArtifactRow.job_id == MeasureJobRow.id)
+    return select(MeasureJobRow.id).where(_ended(older_than), or_(event, sample, file)).order_by(MeasureJobRow.finished_at)
 
 
 def _ended(older_than: timedelta) -> ColumnElement[bool]:

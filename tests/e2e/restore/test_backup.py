@@ -15,7 +15,7 @@ from service.access.keys import Scope
 from service.embedded.binaries import find_postgres
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.integration.usecases.learning_builders import a_request, a_result, measure
-from tests.job_builders import TINY_LLAMA
+from tests.job_builders import TINY_LLAMA, an_artifact
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
 LAB = {"name": "lab", "pools": [{"name": "a", "gpu": "T4", "num_nodes": 1, "gpus_per_node": 2}]}
@@ -51,7 +51,7 @@ def test_what_is_restored_answers_as_before(
     """Models, clusters, measurements, what they taught, keys and changes; and the restored one goes on."""
     key = make_key(sessions, Scope.ADMIN)
     request = a_request()
-    measure(sessions, request, a_result(request, off_by=0.1))
+    measured = measure(sessions, request, a_result(request, off_by=0.1), artifacts=[an_artifact()])
     with serving({"DATABASE_URL": database_url, "HEADROOM_ACCESS": "keys"}) as address:
         until_known(address, key)
         made = [
@@ -66,12 +66,14 @@ def test_what_is_restored_answers_as_before(
     with serving({"DATABASE_URL": empty_database_url, "HEADROOM_ACCESS": "keys"}) as address:
         until_known(address, key)
         after = stored(address, key)
+        file = ask(address, "GET", f"/v1/measurements/{measured.id}/artifacts/memory_snapshot", key)
         again = ask(address, "PUT", "/v1/models/kept", key, json={"name": "kept", "source": {"hf_config": TINY_LLAMA}})
 
     assert [answer.status_code for answer in made] == [201, 201], [answer.text for answer in made]
     assert before["fit"]["basis"] == "measured"
     assert len(before["measurements"]["items"]) == len(before["calibrations"]["items"]) == 1
     assert {**after, "keys": None} == {**before, "keys": None}
+    assert file.content == b"history"
     assert [item["prefix"] for item in after["keys"]["items"]] == [item["prefix"] for item in before["keys"]["items"]]
     # Somebody who has seen nothing must not overwrite: the restored server keeps its rules.
     assert again.status_code == httpx.codes.PRECONDITION_REQUIRED

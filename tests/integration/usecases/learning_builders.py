@@ -1,5 +1,6 @@
 """Measurements of a tiny model that found what a test says."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import uuid4
 
@@ -7,7 +8,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.calibration.environment import REFERENCE_VERSIONS, Environment
 from service.calibration.key import calibration_key
-from service.db.measurement import StoredMeasurement
+from service.db.measurement import PackedArtifact, StoredMeasurement
 from service.db.queries.measurements import insert_job
 from service.db.values import NewJob
 from service.estimator.estimate import PlanCache
@@ -90,13 +91,15 @@ def a_gpu_result(request: MeasureRequest, *, out_of_memory: bool = False, driver
     )
 
 
-def measure(sessions: Sessions, request: MeasureRequest, result: ProbeResult) -> StoredMeasurement:
-    """Ask for a measurement and let it find ``result``."""
+def measure(
+    sessions: Sessions, request: MeasureRequest, result: ProbeResult, *, artifacts: Sequence[PackedArtifact] = ()
+) -> StoredMeasurement:
+    """Ask for a measurement and let it find ``result`` and keep ``artifacts``."""
     key = calibration_key(ARCHITECTURE, request.task.workload, request.layout)
     job_id = uuid4()
     with sessions.begin() as session:
         insert_job(session, job_id, request, NewJob(key=key, max_attempts=1, phase="queued"))
     attempt = attempts.claim(sessions, JobPayload(job_id=job_id, attempt=0), worker="w", lease_s=30, deadline_s=600)
     assert attempt is not None
-    assert outcomes.succeed(sessions, attempt, result)
+    assert outcomes.succeed(sessions, attempt, result, artifacts=artifacts)
     return measurements.read(sessions, job_id)

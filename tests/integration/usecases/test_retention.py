@@ -1,5 +1,6 @@
 """What is old goes and what answers rest on stays."""
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from service.db.tables import CalibrationRow, MeasureJobRow, MeasurementEventRow
 from service.usecases import keys, measurements, retention
 from service.usecases.retention import Pruned, prunable, prune
 from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from tests.job_builders import an_artifact
 
 AGE = timedelta(days=90)
 
@@ -20,7 +22,7 @@ AGE = timedelta(days=90)
 def ended_ago(sessions: sessionmaker[Session], age: timedelta, *, sequence_length: int) -> UUID:
     """Return a measurement with progress and samples that ended so long ago."""
     request = a_request(sequence_length=sequence_length)
-    job_id = measure(sessions, request, a_result(request)).id
+    job_id = measure(sessions, request, a_result(request), artifacts=[an_artifact()]).id
     with sessions.begin() as session:
         for seq in (101, 102):
             session.add(MeasurementEventRow(job_id=job_id, seq=seq, kind="progress", data={"fraction": 0.5}))
@@ -52,7 +54,7 @@ def test_what_is_old_is_counted_then_deleted(sessions: sessionmaker[Session]) ->
     counted = prunable(sessions, older_than=AGE)
     pruned = prune(sessions, older_than=AGE)
 
-    assert counted == pruned == Pruned(events=2, samples=2, changes=1)
+    assert counted == pruned == Pruned(events=2, samples=2, artifacts=1, changes=1)
     assert prune(sessions, older_than=AGE) == Pruned()
     with sessions() as session:
         left = session.execute(select(MeasurementSampleRow.job_id, func.count()).group_by(MeasurementSampleRow.job_id)).all()
@@ -68,7 +70,8 @@ def test_what_was_measured_and_learnt_stays(sessions: sessionmaker[Session]) -> 
     prune(sessions, older_than=AGE)
     story = measurements.events_after(sessions, job_id, seq=0)
 
-    assert measurements.read(sessions, job_id) == before
+    assert before.artifacts
+    assert measurements.read(sessions, job_id) == replace(before, artifacts=())
     assert [event.kind for event in story.events] == ["status"] * len(story.events)
     assert story.is_last
     with sessions() as session:

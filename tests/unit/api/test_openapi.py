@@ -26,6 +26,7 @@ RESOURCES = {
     "/v1/measurements",
     "/v1/measurements/import",
     "/v1/measurements/{id}",
+    "/v1/measurements/{id}/artifacts/{name}",
     "/v1/measurements/{id}/events",
     "/v1/measurements/{id}/samples",
     "/v1/measurements/{id}/withdraw",

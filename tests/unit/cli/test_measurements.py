@@ -17,6 +17,7 @@ TRAINING = ("--model", "llama-3.2-1b", "--task", "train", "--sequence-length", "
     [
         (("show",), "headroom measurements show ID"),
         (("show", "1", "2"), "headroom measurements show ID"),
+        (("artifact", "1"), "headroom measurements artifact ID NAME [-o FILE]"),
         (("list", "llama-3.2-1b"), "list takes no 'llama-3.2-1b'"),
         (("import", LOG), "what ran? give --model NAME"),
         (("import", LOG, "--model", "llama-3.2-1b"), "--task train|serve"),

@@ -3,25 +3,21 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from service.estimator.dtypes import DType
 from service.estimator.workload import Allocator
 from service.jobs.contract import FailureKind, ProbeDevice
 from worker.nvml.library import Api
 from worker.nvml.sampler import sampling
-from worker.probes.backend import Session, Subject, Tell
+from worker.probes.backend import Keep, Session, Subject, Tell
 from worker.probes.cuda.driver import Driver, TorchDriver
 from worker.probes.cuda.ground import Ground, NoGround, sampler_on, start_on_ground
-from worker.probes.cuda.run import Outcome, Run
+from worker.probes.cuda.run import Outcome, Run, untimed
 from worker.probes.cuda.speed import Ruler, copied_bytes_per_second, matrix_flops
 from worker.probes.cuda.story import Heard, session_of
 from worker.probes.cuda.watch import NUM_ROUNDS
 from worker.probes.plan import Host, Point
 from worker.probes.refusal import Refusal
-
-SNAPSHOT_VARIABLE = "HEADROOM_SNAPSHOT_DIR"
-"""Names the directory that keeps an allocator snapshot of every point, for https://pytorch.org/memory_viz."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +32,6 @@ class CudaBackend:
     _ground: Ground | NoGround | None = None
     _allocator: Allocator = Allocator.DEFAULT
     _kernel: str | None = None
-    _num_run: int = 0
 
     def host(self, dtype: DType) -> Host:
         """Return the GPU's free memory and its speed in ``dtype``; raises Refusal where CUDA does not start."""
@@ -54,28 +49,28 @@ class CudaBackend:
             num_steps=NUM_ROUNDS,
         )
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
-        """Build, run and measure one point; nothing of it is left afterwards."""
-        session, _outcome = self.run_and_tell(subject, point, tell=tell)
+    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
+        """Build, run and measure one point; nothing of it is left afterwards but what ``keep`` gets."""
+        session, _outcome = self.run_and_tell(subject, point, tell=tell, keep=keep)
         return session
 
-    def run_and_tell(self, subject: Subject, point: Point, *, tell: Tell) -> tuple[Session, Outcome]:
+    def run_and_tell(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> tuple[Session, Outcome]:
         """Run one point, and return beside the session what only this device has to tell."""
-        snapshot = self._snapshot_path()
         ground = self.start()
         self._allocator = subject.workload.allocator
         with sampler_on(ground, self.nvml) as sampler:
-            heard = Heard(ground=ground, sampler=sampler, expandable=None, snapshot=snapshot)
+            heard = Heard(ground=ground, sampler=sampler, expandable=None, is_written_down=keep is not None)
             run = Run(driver=self.driver, subject=subject, point=point, tell=tell, enter=heard.enter)
-            if snapshot is not None:
+            if keep is not None:
                 self.driver.record_history()
             if sampler is None:
                 outcome = run.outcome()
             else:
                 with sampling(sampler):
                     outcome = run.outcome()
-        if snapshot is not None:
-            heard.snapshot_failure = self._keep_history(snapshot)
+        if keep is not None:
+            keep(self.driver.history())
+            outcome = untimed(outcome)
         heard.expandable = self.driver.has_expandable_segments()
         run.clear()
         self._kernel = outcome.chosen[0] if outcome.chosen else None
@@ -104,30 +99,3 @@ class CudaBackend:
                 message = f"CUDA does not start here ({error}); device cuda needs an NVIDIA GPU that is visible, see nvidia-smi"
                 raise Refusal(FailureKind.NOT_AVAILABLE_YET, message) from error
         return self._ground
-
-    def _snapshot_path(self) -> Path | None:
-        """Return where this run's snapshot goes; raises Refusal, before anything runs, where nothing can be written there."""
-        directory = self.environ.get(SNAPSHOT_VARIABLE)
-        if not directory:
-            return None
-        self._num_run += 1
-        path = Path(directory) / f"allocator-{os.getpid()}-{self._num_run}.pickle"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            path.unlink()
-        except OSError as error:
-            message = (
-                f"{SNAPSHOT_VARIABLE} is {directory}, where no snapshot can be written ({error.strerror}): "
-                "name a directory that the worker may write to, or unset it"
-            )
-            raise Refusal(FailureKind.NOT_AVAILABLE_YET, message) from error
-        return path
-
-    def _keep_history(self, path: Path) -> str | None:
-        """Write the snapshot; return why it could not be, since the measurement itself is whole."""
-        try:
-            self.driver.dump_history(path)
-        except (OSError, RuntimeError) as error:
-            return str(error)
-        return None

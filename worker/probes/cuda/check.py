@@ -3,11 +3,10 @@
 Ends with status 0 when a GPU can be measured on; NVML may be missing, and is told.
 """
 
+import pickle
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import torch
 
@@ -24,6 +23,7 @@ from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.ground import NoGround
 from worker.probes.kernels import Kernel
 from worker.probes.plan import Point
+from worker.probes.shelf import PICKLE_PROTOCOL
 
 _CONFIG = {
     "model_type": "llama",
@@ -161,12 +161,9 @@ def _bytes(num_bytes: int | None) -> str:
 
 
 def _snapshot(backend: CudaBackend) -> str:
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "snapshot.pickle"
-        backend.driver.record_history()
-        torch.zeros(2**20, device=backend.driver.device)
-        backend.driver.dump_history(path)
-        return format_bytes(path.stat().st_size)
+    backend.driver.record_history()
+    torch.zeros(2**20, device=backend.driver.device)
+    return f"{format_bytes(len(pickle.dumps(backend.driver.history(), protocol=PICKLE_PROTOCOL)))} as a pickle"
 
 
 def _silent(_step: str) -> None:

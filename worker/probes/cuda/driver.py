@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -121,8 +120,8 @@ class Driver(Protocol):
     def record_history(self) -> None:
         """Have the allocator remember what it does from here."""
 
-    def dump_history(self, path: Path) -> None:
-        """Write the allocator's memory as torch's viewer reads it, and stop remembering."""
+    def history(self) -> object:
+        """Return the allocator's memory as torch's viewer reads it, and stop remembering."""
 
 
 @dataclass(slots=True)
@@ -216,11 +215,12 @@ class TorchDriver:
         memory: Any = torch.cuda.memory
         memory._record_memory_history(max_entries=_HISTORY_ENTRIES, stacks="python")  # noqa: SLF001 - its documented name
 
-    def dump_history(self, path: Path) -> None:
-        """Write the allocator's memory as torch's viewer reads it, and stop remembering."""
+    def history(self) -> object:
+        """Return the allocator's memory as torch's viewer reads it, and stop remembering."""
         memory: Any = torch.cuda.memory
-        memory._dump_snapshot(str(path))  # noqa: SLF001 - its documented name
+        snapshot: object = memory._snapshot()  # noqa: SLF001 - its documented name
         memory._record_memory_history(enabled=None)  # noqa: SLF001 - its documented name
+        return snapshot
 
 
 def counts_of(statistics: Mapping[str, Any]) -> AllocatorBytes:

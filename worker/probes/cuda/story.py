@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 from service.estimator.units import format_bytes
@@ -32,9 +31,8 @@ class Heard:
     ground: Ground | NoGround
     sampler: Sampler | None
     expandable: bool | None
-    snapshot: Path | None
-    snapshot_failure: str | None = None
-    """Why none was kept, where it was asked for."""
+    is_written_down: bool = False
+    """Whether the allocator keeps the history of what it does."""
 
     def enter(self, instant: str) -> None:
         """Have the readings from here belong to this instant."""
@@ -125,10 +123,8 @@ def _notes(subject: Subject, outcome: Outcome, heard: Heard) -> Iterator[str]:
         yield f"expandable segments were {'asked for' if asked else 'not asked for'}, and the allocator says {heard.expandable}"
     if outcome.prefill_seconds:
         yield f"prefill took {median(outcome.prefill_seconds):.4g} s"
-    if heard.snapshot_failure is not None:
-        yield f"the allocator's snapshot was not kept: {heard.snapshot_failure}"
-    elif heard.snapshot is not None:
-        yield f"the allocator's snapshot is kept as {heard.snapshot.name}"
+    if heard.is_written_down:
+        yield "steps were not timed: the allocator wrote down all that it did; for their time ask without memory_snapshot"
     yield from _nvml_notes(heard)
 
 

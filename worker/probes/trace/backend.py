@@ -4,13 +4,15 @@ from service.estimator.dtypes import DType
 from service.estimator.workload import Allocator, TrainWorkload
 from service.jobs.contract import ProbeDevice
 from worker.probes import host
-from worker.probes.backend import Session, Subject, Tell
+from worker.probes.backend import Keep, Session, Subject, Tell
 from worker.probes.plan import Host, Point
 from worker.probes.session import highest, reading_of, steady_stretches
 from worker.probes.trace.caching import replay
 from worker.probes.trace.holdings import at_peak
 from worker.probes.trace.ledger import stretches
+from worker.probes.trace.origins import TellingLedger
 from worker.probes.trace.run import run_traced
+from worker.probes.trace.snapshot import snapshot_of
 from worker.probes.trace.speed import operators_per_second
 
 
@@ -24,12 +26,14 @@ class TraceBackend:
         del dtype
         return Host(operators_per_second=operators_per_second())
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
+    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
         """Trace one point; raises Refusal."""
-        traced = run_traced(subject, point, tell=tell)
+        traced = run_traced(subject, point, tell=tell, ledger=None if keep is None else TellingLedger())
         tell("replaying the caching allocator")
         workload = subject.workload
         kind = workload.allocator if isinstance(workload, TrainWorkload) else Allocator.DEFAULT
+        if keep is not None:
+            keep(snapshot_of(traced, kind))
         replayed = replay(traced.ledger, kind)
         reserved = steady_stretches(stretches(traced.ledger, replayed.reserved))
         return Session(

@@ -30,7 +30,7 @@ def at_peak(traced: Traced) -> AtPeak:
     totals = ledger.live()
     moment, stretch = _highest_moment(ledger, totals)
     alive = ledger.alive_at(moment)
-    lasting = _lasting(ledger)
+    lasting = lasting_of(ledger)
     kinds: Counter[str] = Counter()
     counts: Counter[_Group] = Counter()
     sums: Counter[_Group] = Counter()
@@ -62,7 +62,7 @@ def _highest_moment(ledger: Ledger, totals: list[int]) -> tuple[int, str]:
     return best, name
 
 
-def _lasting(ledger: Ledger) -> frozenset[int]:
+def lasting_of(ledger: Ledger) -> frozenset[int]:
     """Return the storages that outlive the stretch that made them."""
     released = {~event: place for place, event in enumerate(ledger.order) if event < 0}
     lasting: set[int] = set()

@@ -133,9 +133,11 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
 
 
 @contextmanager
-def recording_storages(scratch: Mapping[object, Scratch] = SCRATCH) -> Iterator[StorageRecorder]:
-    """Record what happens inside; the marks of ``worker.probes.recorder`` divide it."""
-    recorder = StorageRecorder(Ledger(), scratch)
+def recording_storages(
+    scratch: Mapping[object, Scratch] = SCRATCH, *, ledger: Ledger | None = None
+) -> Iterator[StorageRecorder]:
+    """Record what happens inside, into ``ledger`` or a new one; the marks of ``worker.probes.recorder`` divide it."""
+    recorder = StorageRecorder(Ledger() if ledger is None else ledger, scratch)
     with listening(recorder.ledger.mark), _noticing_resizes(recorder), recorder:
         yield recorder
 

@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from torch import nn
@@ -21,6 +21,7 @@ from worker.probes.trace.choices import traced_choices
 from worker.probes.trace.cuda_kernels import SCRATCH, Scratch
 from worker.probes.trace.known_values import autocast_on_cuda, moved_in_place, whole_sequences
 from worker.probes.trace.ledger import Ledger
+from worker.probes.trace.origins import TellingLedger, following_modules
 from worker.probes.trace.recorder import StorageRecorder, recording_storages
 from worker.probes.trace.roles import Roles
 from worker.probes.training import Trainee, make_trainee, train
@@ -34,8 +35,18 @@ class Traced:
     roles: Roles
 
 
-def run_traced(subject: Subject, point: Point, *, tell: Tell, scratch: Mapping[object, Scratch] = SCRATCH) -> Traced:
-    """Build the model and run it, without a weight or a product; nothing of it is left afterwards."""
+def run_traced(
+    subject: Subject,
+    point: Point,
+    *,
+    tell: Tell,
+    scratch: Mapping[object, Scratch] = SCRATCH,
+    ledger: TellingLedger | None = None,
+) -> Traced:
+    """Build the model and run it, without a weight or a product; nothing of it is left afterwards.
+
+    ``ledger`` is one that also writes down where each storage is made.
+    """
     gc.collect()
     roles = Roles()
     tell("building the model")
@@ -46,7 +57,8 @@ def run_traced(subject: Subject, point: Point, *, tell: Tell, scratch: Mapping[o
         _not_collecting(),
         _refusing_values(),
         FakeTensorMode(),
-        recording_storages(scratch) as recorder,
+        recording_storages(scratch, ledger=ledger) as recorder,
+        nullcontext() if ledger is None else following_modules(ledger),
     ):
         witness = _Witness(recorder=recorder, roles=roles)
         if isinstance(subject.workload, ServeWorkload):
@@ -90,8 +102,10 @@ class _Witness:
     roles: Roles
 
     def sees_model(self, model: nn.Module) -> None:
-        """Name the weights."""
+        """Name the weights, and the modules where they are asked for."""
         self.roles.weights(self.recorder, model)
+        if isinstance(self.recorder.ledger, TellingLedger):
+            self.recorder.ledger.name_modules(model)
 
     def sees_step(self, mark_name: str, trainee: Trainee) -> None:
         """Name gradients while they are there, and states once they are."""

@@ -1,53 +1,27 @@
-"""The allocator's snapshot that a CUDA probe keeps on request: its place is sure before the run, its loss costs nothing."""
+"""The allocator's history that a CUDA probe keeps on request: it is handed on, and what it disturbs is not told."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.fake_cuda import FakeDriver
 from tests.fake_nvml import FakeGpu
-from tests.unit.probes.cuda.test_backend import POINT, SERVING, TRAINING, backend_on, silent, subject
-from worker.probes.cuda.backend import SNAPSHOT_VARIABLE
-from worker.probes.refusal import Refusal
+from tests.unit.probes.cuda.test_backend import POINT, SERVING, TRAINING, StartingGpu, backend_on, silent, subject
 
 
-def test_a_snapshot_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
-    """One file for each point, named in the notes."""
-    backend = backend_on(FakeGpu(uuid="GPU-1111"), environ={SNAPSHOT_VARIABLE: str(tmp_path)})
-    session = backend.run(subject(TRAINING), POINT, tell=silent)
-    (kept,) = tmp_path.iterdir()
+def test_what_the_allocator_wrote_down_is_handed_on() -> None:
+    """From before the model is built to after its last step, once for a run."""
+    gpu, kept = FakeGpu(uuid="GPU-1111"), list[object]()
+    driver = StartingGpu(gpu)
+    session = backend_on(gpu, driver).run(subject(TRAINING), POINT, tell=silent, keep=kept.append)
 
-    assert any(kept.name in note for note in session.notes)
-
-
-def test_a_snapshot_has_its_directory_made(tmp_path: Path) -> None:
-    """A measurement is not lost for want of it."""
-    kept = tmp_path / "not" / "yet"
-    backend_on(FakeGpu(uuid="GPU-1111"), environ={SNAPSHOT_VARIABLE: str(kept)}).run(subject(SERVING), POINT, tell=silent)
-
-    assert [path.read_bytes() for path in kept.iterdir()] == [b"history"]
-
-
-def test_a_snapshot_that_can_go_nowhere_is_refused_at_once(tmp_path: Path) -> None:
-    """Before CUDA has started, in words that name the variable."""
-    (tmp_path / "file").touch()
-    driver = FakeDriver()
-    backend = backend_on(FakeGpu(uuid="GPU-1111"), driver, environ={SNAPSHOT_VARIABLE: str(tmp_path / "file" / "in")})
-
-    with pytest.raises(Refusal, match=SNAPSHOT_VARIABLE):
-        backend.run(subject(SERVING), POINT, tell=silent)
-    assert driver.calls == []
-
-
-def test_a_snapshot_that_fails_costs_no_measurement(tmp_path: Path) -> None:
-    """It is told beside what was measured."""
-
-    class Full(FakeDriver):
-        def dump_history(self, path: Path) -> None:
-            raise OSError(28, "No space left on device", str(path))
-
-    backend = backend_on(FakeGpu(uuid="GPU-1111"), Full(), environ={SNAPSHOT_VARIABLE: str(tmp_path)})
-    session = backend.run(subject(SERVING), POINT, tell=silent)
-
+    assert kept == [{"segments": [], "device_traces": [[]]}]
+    assert [call for call in driver.calls if "history" in call] == ["record_history", "history"]
     assert session.reading.live
-    assert any("snapshot was not kept: " in note and "No space left" in note for note in session.notes)
+
+
+def test_steps_that_are_written_down_are_not_timed() -> None:
+    """Nobody learns how long a step takes from one that somebody slowed; the note says how to ask for it."""
+    backend = backend_on(FakeGpu(uuid="GPU-1111"))
+    kept = backend.run(subject(SERVING), POINT, tell=silent, keep=list[object]().append)
+    plain = backend.run(subject(SERVING), POINT, tell=silent)
+
+    assert (kept.step_seconds, bool(plain.step_seconds)) == ((), True)
+    assert any("without memory_snapshot" in note for note in kept.notes)
+    assert not any("prefill took" in note for note in kept.notes)
+    assert not any("without memory_snapshot" in note for note in plain.notes)

@@ -1,0 +1,58 @@
+"""What measurements keep beside their numbers: told without the bytes, and the bytes piece by piece."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import LargeBinary, Row, func, insert, select
+from sqlalchemy.orm import Session
+
+from service.db.artifact_tables import ArtifactRow
+from service.db.measurement import PackedArtifact, StoredArtifact
+
+Artifact = ArtifactRow
+_TOLD = (
+    Artifact.job_id,
+    Artifact.name,
+    Artifact.media_type,
+    Artifact.bytes,
+    Artifact.sha256,
+    func.octet_length(Artifact.packed).label("packed_bytes"),
+)
+
+
+def add_artifacts(session: Session, job_id: UUID, *, attempt: int, artifacts: Sequence[PackedArtifact]) -> None:
+    """Store what an attempt kept."""
+    for artifact in artifacts:
+        session.execute(
+            insert(Artifact).values(
+                job_id=job_id,
+                attempt=attempt,
+                name=artifact.name,
+                media_type=artifact.media_type,
+                bytes=artifact.bytes,
+                sha256=artifact.sha256,
+                packed=artifact.packed,
+            )
+        )
+
+
+def artifacts_of(session: Session, job_ids: Sequence[UUID]) -> Mapping[UUID, tuple[StoredArtifact, ...]]:
+    """Return what measurements kept, by their ids; one that kept nothing has none."""
+    found: defaultdict[UUID, tuple[StoredArtifact, ...]] = defaultdict(tuple)
+    for row in session.execute(select(*_TOLD).where(Artifact.job_id.in_(job_ids)).order_by(Artifact.job_id, Artifact.name)):
+        found[row.job_id] += (_stored(row),)
+    return found
+
+
+def read_piece(session: Session, job_id: UUID, name: str, *, start: int, size: int) -> bytes | None:
+    """Return up to ``size`` packed bytes from ``start`` on; ``None`` where there is no such artifact any more."""
+    # SQL counts from one.
+    piece = func.substr(Artifact.packed, start + 1, size, type_=LargeBinary())
+    return session.scalars(select(piece).where(Artifact.job_id == job_id, Artifact.name == name)).first()
+
+
+def _stored(row: Row[tuple[UUID, str, str, int, str, int]]) -> StoredArtifact:
+    return StoredArtifact(
+        name=row.name, media_type=row.media_type, bytes=row.bytes, sha256=row.sha256, packed_bytes=row.packed_bytes
+    )
