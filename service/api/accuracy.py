@@ -11,10 +11,9 @@ from service.api.parts import parts_of
 from service.api.responses import json_answer
 from service.api.schemas.calibrations import AccuracyAnswer, AccuracyQuery, ClassAnswer, ErrorAnswer, ShippedAnswer
 from service.api.schemas.fields import optional
-from service.calibration.conformal import LEVEL
 from service.catalog.gpus import resolve_gpu
 from service.estimator.interval_table import WIDTHS
-from service.estimator.intervals import PER_MILLION
+from service.estimator.intervals import LEVEL, PER_MILLION, width_of
 from service.usecases.access import AccuracyFilter, ClassAccuracy, ErrorSummary
 from service.usecases.accuracy import accuracy
 
@@ -35,11 +34,13 @@ from service.usecases.accuracy import accuracy
 def read(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how far answers were from what was measured here."""
     classes = accuracy(parts_of(request).sessions, _filter(read_query(request.scope, AccuracyQuery)))
-    shipped = [
-        ShippedAnswer(kind=kind, quantity=quantity, low=low / PER_MILLION, high=high / PER_MILLION)
-        for (kind, quantity), (low, high) in sorted(WIDTHS.items())
-    ]
+    shipped = [_shipped(kind, quantity) for kind, quantity in sorted(WIDTHS)]
     return json_answer(AccuracyAnswer(level=LEVEL, classes=[_class(each) for each in classes], shipped=shipped))
+
+
+def _shipped(kind: str, quantity: str) -> ShippedAnswer:
+    low, high = width_of(kind, quantity)
+    return ShippedAnswer(kind=kind, quantity=quantity, low=low / PER_MILLION, high=high / PER_MILLION)
 
 
 def _filter(query: AccuracyQuery) -> AccuracyFilter:

@@ -24,6 +24,7 @@ from service.estimator.device import Device
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
+from service.planner.confidence import confidence_notes, require_confidence
 from service.planner.fit import FitReport, fit, judged
 from service.planner.subject import Subject
 from service.usecases.batch import fit_numbers
@@ -60,7 +61,7 @@ class Items:
         self._workloads: dict[bytes, tuple[Workload, list[str]]] = {}
         self._layouts: dict[bytes, tuple[Layout, tuple[str, ...]]] = {}
         self._devices: dict[bytes, Device] = {}
-        self._subjects: dict[tuple[bytes, bytes], Subject] = {}
+        self._subjects: dict[tuple[bytes, bytes, float], Subject] = {}
         self.verdicts: Counter[str] = Counter()
 
     def answer(self, index: int, item: bytes) -> bytes:
@@ -94,23 +95,25 @@ class Items:
             pieces = read_envelope(item, QuestionParts)
             workload, said = self._workload(pieces.workload)
             layout, also = self._layout(pieces.layout)
-            return self._subject(pieces), workload, layout, (*said, *also), pieces.remedies
+            require_confidence(pieces.confidence, workload)
+            notes = (*said, *also, *confidence_notes(pieces.confidence, workload))
+            return self._subject(pieces), workload, layout, notes, pieces.remedies
         except (ServiceError, EstimatorError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._whole(item)
 
     def _whole(self, item: bytes) -> _Question:
         asked = read_json(item, FitRequest)
         question = read_fit(asked, resolve_model(self._parts.specs, asked.model))
-        subject = self._made(question.architecture, question.device)
+        subject = self._made(question.architecture, question.device, question.level)
         return subject, question.workload, question.layout, question.assumptions, asked.remedies
 
     def _subject(self, pieces: QuestionParts) -> Subject:
-        names = bytes(pieces.model), bytes(pieces.gpu)
+        names = bytes(pieces.model), bytes(pieces.gpu), pieces.confidence
         found = self._subjects.get(names)
         if found is None:
             model = _once(self._models, names[0], self._model)
             device = _once(self._devices, names[1], lambda raw: read_device(_GPU.decode(raw)))
-            found = self._subjects[names] = self._made(model.architecture, device)
+            found = self._subjects[names] = self._made(model.architecture, device, pieces.confidence)
         return found
 
     def _model(self, raw: bytes) -> ResolvedModel:
@@ -122,9 +125,9 @@ class Items:
     def _layout(self, piece: msgspec.Raw) -> tuple[Layout, tuple[str, ...]]:
         return _once(self._layouts, bytes(piece), lambda raw: read_layout(_LAYOUT.decode(raw)))
 
-    def _made(self, architecture: Architecture, device: Device) -> Subject:
+    def _made(self, architecture: Architecture, device: Device, level: float) -> Subject:
         find = self._parts.corrections.find
-        return subject_of(architecture, device, plans=self._parts.plans, find_corrections=find)
+        return subject_of(architecture, device, plans=self._parts.plans, find_corrections=find, level=level)
 
 
 def _once(known: dict[bytes, T], raw: bytes, read: Callable[[bytes], T]) -> T:

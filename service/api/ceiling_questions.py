@@ -16,6 +16,7 @@ from service.api.search_questions import words_said
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.planner.ceilings import Maximized
+from service.planner.confidence import confidence_notes
 from service.planner.space import Limits, Question
 from service.planner.splits import varied_words
 from service.usecases.ceilings import CeilingQuestion
@@ -41,7 +42,7 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
     limits = Limits(max_gpus=num_gpus or layout.num_gpus, confidence=request.confidence)
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = varied_words(question) - said
-    lines = (*workload_defaults, *layout_defaults)
+    lines = (*workload_defaults, *layout_defaults, *confidence_notes(request.confidence, workload))
     return CeilingQuestion(
         architecture=_model(request, resolve),
         question=question,

@@ -17,6 +17,7 @@ from service.estimator.device import Device
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.families.scaled import architecture_of_size
 from service.formats.quantities import parse_bytes
+from service.planner.confidence import confidence_notes, require_confidence
 from service.usecases.fit import FitQuestion
 from service.usecases.sources import read_source
 
@@ -37,12 +38,14 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     """Return the question of a fit request."""
     workload, workload_defaults = read_workload(request.workload)
     layout, layout_defaults = read_layout(request.layout)
+    require_confidence(request.confidence, workload)
     return FitQuestion(
         architecture=model.architecture,
         workload=workload,
         layout=layout,
         device=read_device(request.gpu),
-        assumptions=(*workload_defaults, *layout_defaults),
+        level=request.confidence,
+        assumptions=(*workload_defaults, *layout_defaults, *confidence_notes(request.confidence, workload)),
     )
 
 

@@ -14,6 +14,7 @@ from service.catalog.gpus import entries_named
 from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
+from service.planner.confidence import confidence_notes
 from service.planner.space import DEFAULT_MAX_GPUS, TIMES, Limits, Question
 from service.planner.splits import varied_words
 from service.usecases.how_many import HowManyQuestion
@@ -59,7 +60,7 @@ def read_asked(request: HowManyRequest | PlanRequest) -> Asked:
         varied |= {"gpus_per_node"}
     defaults = (*workload_defaults, *layout_defaults)
     lines = tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied)
-    return Asked(question=question, assumptions=lines)
+    return Asked(question=question, assumptions=(*lines, *confidence_notes(request.confidence, workload)))
 
 
 def _limits(constraints: Constraints, confidence: float | None) -> Limits:

@@ -55,6 +55,8 @@ class Known:
     name: str
     calibration: Calibration
     half_width: float | None = None
+    errors: tuple[float, ...] = ()
+    """What the half width was chosen from, for other levels."""
 
 
 def corrections_of(known: Sequence[Known | Pool], point: MeasuredPoint) -> Corrections:
@@ -117,11 +119,13 @@ def _at(known: Known, point: MeasuredPoint) -> dict[str, Any]:
     calibration, half_width = known.calibration, known.half_width
     exact = _exact_at(calibration, point)
     error = _error(calibration, exact=exact, half_width=half_width)
+    errors = known.errors if exact is None and half_width is not None else ()
     if calibration.quantity is Quantity.ALLOCATED:
         return {
             "instants": _added(calibration, point, exact),
             "relative_error": error,
             "conformal": half_width is not None and exact is None,
+            "allocated_errors": errors,
             "at_least_bytes": _at_least(calibration.at_least, point),
         }
     # What the key's own few measurements leave is no interval; the shipped one stays around the corrected figure.
@@ -130,23 +134,25 @@ def _at(known: Known, point: MeasuredPoint) -> dict[str, Any]:
         return {"step_time_ratio": _ratio(calibration, point, exact), "step_time_error": alone}
     only = _added(calibration, point, exact).get(ONLY_PART, NOTHING)
     if calibration.quantity is Quantity.DEVICE:
-        return {"outside": only, "outside_error": alone}
+        return {"outside": only, "outside_error": alone, "outside_errors": errors}
     at_most = _at_most(calibration.at_most, point)
-    return {"reserved": only, "reserved_error": alone, "reserved_at_most_bytes": at_most}
+    return {"reserved": only, "reserved_error": alone, "reserved_errors": errors, "reserved_at_most_bytes": at_most}
 
 
 def _pooled(pool: Pool) -> dict[str, Any]:
     only = InstantCorrection(share=pool.shares.get(ONLY_PART, 0.0))
+    errors = pool.errors if pool.half_width is not None else ()
     match pool.group.quantity:
         case Quantity.ALLOCATED:
             shares = {name: InstantCorrection(share=share) for name, share in pool.shares.items()}
             # Until enough was held out, what the family shows may be wrong by its whole size here.
             error = pool.half_width or max(EXACT_SHARE, *map(abs, pool.shares.values()))
-            return {"instants": shares, "relative_error": error, "conformal": pool.half_width is not None}
+            conformal = pool.half_width is not None
+            return {"instants": shares, "relative_error": error, "conformal": conformal, "allocated_errors": errors}
         case Quantity.RESERVED:
-            return {"reserved": only, "reserved_error": pool.half_width}
+            return {"reserved": only, "reserved_error": pool.half_width, "reserved_errors": errors}
         case Quantity.DEVICE:
-            return {"outside": only, "outside_error": pool.half_width}
+            return {"outside": only, "outside_error": pool.half_width, "outside_errors": errors}
         case Quantity.STEP_TIME:
             return {"step_time_ratio": exp(only.share), "step_time_error": pool.half_width}
 

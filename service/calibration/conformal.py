@@ -4,16 +4,9 @@ Split conformal prediction (arXiv:1604.04173): the smallest width that holds ``(
 part in what they are residuals of. With fewer residuals than that there is no such width.
 """
 
-from collections.abc import Sequence
-from math import ceil, comb
+from math import comb
 
-LEVEL = 0.95
-
-
-def smallest_holding(sizes: Sequence[float], level: float = LEVEL) -> float | None:
-    """Return the width that holds ``level`` of what comes next, ``None`` where there are too few residuals to say."""
-    rank = ceil((len(sizes) + 1) * level)
-    return sorted(sizes)[rank - 1] if 0 < rank <= len(sizes) else None
+from service.estimator.intervals import LEVEL
 
 
 def too_many_outside(num_outside: int, num_measured: int, level: float = LEVEL) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.calibration.conformal import smallest_holding
 from service.calibration.derive import Calibration, Parent
 from service.calibration.evidence import Quantity
 from service.calibration.shrinkage import Mean, between_variance, mean_of_groups, shrunk
+from service.estimator.intervals import smallest_holding
 
 
 class Level(StrEnum):
@@ -56,7 +56,8 @@ class Pool:
     """What a group has in common, and how far off it is.
 
     Half widths are conformal, None while too few measurements were held out: ``half_width`` for a key that was never measured,
-    which holds whatever is asked of it, and ``key_half_width`` for a key that was.
+    which holds whatever is asked of it, and ``key_half_width`` for a key that was. ``errors`` and ``key_errors`` are what they
+    were chosen from, for other levels.
     """
 
     group: Group
@@ -67,6 +68,8 @@ class Pool:
     num_measurements: int
     half_width: float | None = None
     key_half_width: float | None = None
+    errors: tuple[float, ...] = ()
+    key_errors: tuple[float, ...] = ()
 
     @property
     def parent(self) -> Parent:
@@ -125,6 +128,8 @@ def _pool_of_family(group: Group, family: Sequence[Member], above: Pool, sibling
 def _pool(group: Group, level: Level, members: Sequence[Member], shares: Mapping[str, float]) -> Pool:
     kept = {name: share for name, share in shares.items() if share}
     left_out = [member.calibration.left_out for member in members if member.calibration.left_out]
+    errors = sorted(max(abs(one.alike) for one in held) for held in left_out)
+    key_errors = sorted(abs(one.after) for held in left_out for one in held if not one.alone)
     return Pool(
         group=group,
         level=level,
@@ -132,8 +137,10 @@ def _pool(group: Group, level: Level, members: Sequence[Member], shares: Mapping
         between={name: between_variance(_means(members, name), parent=shares.get(name, 0.0)) for name in _parts(members)},
         num_keys=len(members),
         num_measurements=sum(len(member.calibration.evidence) for member in members),
-        half_width=smallest_holding([max(abs(one.alike) for one in held) for held in left_out]),
-        key_half_width=smallest_holding([abs(one.after) for held in left_out for one in held if not one.alone]),
+        half_width=smallest_holding(errors),
+        key_half_width=smallest_holding(key_errors),
+        errors=tuple(errors),
+        key_errors=tuple(key_errors),
     )
 
 

@@ -6,19 +6,17 @@ from dataclasses import dataclass, replace
 from service.estimator.allocator.pressure import under_pressure
 from service.estimator.allocator.replay import Replayed
 from service.estimator.allocator.slack import beside_streams, ratio_slack, replayed_slack, serving_slack
-from service.estimator.correcting import corrected_context, corrected_slack, measured_interval, raised_context
+from service.estimator.correcting import corrected_context, corrected_slack, error_at, measured_interval, raised_context
 from service.estimator.corrections import LEAST_PER_MILLE, MOST_PER_MILLE, Corrections
 from service.estimator.device import Device
-from service.estimator.intervals import widened
+from service.estimator.interval_table import ROUNDING
+from service.estimator.intervals import LEVEL, PER_MILLION, index_of, widened
 from service.estimator.outside import Share, communicators, device_context, interval
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Interval, Serving, Stage
 from service.estimator.workload import Allocator
 
 _REPLAYED_KINDS = frozenset({"training", "adapters", "sharded"})
 """Kinds whose residuals are those of replays."""
-ROUNDING_PER_MILLE = 21
-"""The allocator hands out whole blocks: 0.06 % more than the tensors at the median of 298 traced steps, 2.1 % at 97.5 %."""
-
 APPROXIMATE_PER_MILLE = (LEAST_PER_MILLE, MOST_PER_MILLE)
 
 
@@ -66,21 +64,22 @@ def assemble(
     device: Device | None = None,
     warnings: tuple[str, ...] = (),
     detail: Detail = Detail.FULL,
+    level: float = LEVEL,
 ) -> Estimate:
-    """Return the answer: allocated, reserved and device bytes of the peak, each with a 0.95 interval.
+    """Return the answer: allocated, reserved and device bytes of the peak, each with an interval of the level.
 
     ``warnings`` are about the device; those of the draft and of its model stand before them.
     """
     allocated = draft.peak.allocated_bytes
     context, links = device_context(device.name if device is not None else ""), communicators(draft.linked_gpus)
-    context = corrected_context(context, links, corrections)
-    full = corrected_slack(_slack(draft), allocated, corrections)
+    context = corrected_context(context, links, corrections, level)
+    full = corrected_slack(_slack(draft, level), allocated, corrections)
     slack = full
     if device is not None:
         slack = under_pressure(full, allocated, device.usable_bytes - context.point - links.point, draft.allocator)
-    inside = _allocated_interval(draft, corrections)
+    inside = _allocated_interval(draft, corrections, level)
     reserved = allocated + slack.point
-    taken = _reserved_interval(draft, inside, full, corrections)
+    taken = _reserved_interval(draft, inside, full, corrections, level)
     beside = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
         # What was seen on a GPU that a job filled is no more than what it could have had.
@@ -97,6 +96,7 @@ def assemble(
         allocated_interval=inside,
         reserved_interval=taken,
         device_interval=interval(taken, (context, links)),
+        interval_level=level,
         interval_kind=draft.kind,
         peak_instant=draft.peak.name,
         components=() if detail is Detail.NUMBERS else _explained(draft, slack, links, context),
@@ -120,54 +120,59 @@ def assemble(
     )
 
 
-def _slack(draft: Draft) -> Share:
+def _slack(draft: Draft, level: float) -> Share:
+    allocated, kind = draft.peak.allocated_bytes, draft.allocator
     if draft.stream_bytes:
-        return beside_streams(ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=False), draft.stream_bytes)
+        return beside_streams(ratio_slack(allocated, kind, gathers=False, level=level), draft.stream_bytes)
     if draft.kind == "inference":
-        return serving_slack(draft.peak.allocated_bytes, draft.allocator)
+        return serving_slack(allocated, kind, level=level)
     if draft.replayed is None:
-        return ratio_slack(draft.peak.allocated_bytes, draft.allocator, gathers=draft.gathers)
+        return ratio_slack(allocated, kind, gathers=draft.gathers, level=level)
     return replayed_slack(draft.replayed)
 
 
-def _allocated_interval(draft: Draft, corrections: Corrections | None) -> Interval:
+def _allocated_interval(draft: Draft, corrections: Corrections | None, level: float) -> Interval:
     allocated = draft.peak.allocated_bytes
     if draft.approximate:
         low, high = APPROXIMATE_PER_MILLE
         return Interval(allocated * low // 1000, allocated * high // 1000)
-    error = corrections.relative_error if corrections is not None else None
-    residual = widened(allocated, allocated + _rounding(draft), draft.kind, "allocated")
+    error, carried = None, True
+    if corrections is not None:
+        error, carried = error_at(corrections.relative_error, corrections.allocated_errors, level)
+    residual = widened(allocated, allocated + _rounding(draft, level), draft.kind, "allocated", level)
     # What is there between steps is counted tensor by tensor: no reading of the peak is below it.
     analytic = Interval(max(residual.low, min(draft.steady_bytes, allocated)), residual.high)
     if corrections is None or error is None:
         return analytic
     learnt = Interval(allocated - round(allocated * error), allocated + round(allocated * error))
-    if corrections.basis == "measured" or corrections.conformal:
+    if corrections.basis == "measured" or (corrections.conformal and carried):
         return learnt
     return Interval(min(learnt.low, analytic.low), max(learnt.high, analytic.high))
 
 
-def _rounding(draft: Draft) -> int:
+def _rounding(draft: Draft, level: float) -> int:
     """Return by how much the allocator's blocks exceed the tensors in them: at most, where no replay counted them."""
     if draft.replayed is None:
-        return draft.peak.allocated_bytes * ROUNDING_PER_MILLE // 1000
+        return draft.peak.allocated_bytes * ROUNDING[index_of(level)] // PER_MILLION
     return max(draft.replayed.allocated_bytes - draft.replayed.peak_bytes, 0)
 
 
-def _reserved_interval(draft: Draft, inside: Interval, slack: Share, corrections: Corrections | None) -> Interval:
+def _reserved_interval(draft: Draft, inside: Interval, slack: Share, corrections: Corrections | None, level: float) -> Interval:
     """Return the interval of the reserved bytes, which are never fewer than the allocated ones.
 
     A ratio has quantiles of its own; where the kind is never replayed, its residuals stand beside them.
     """
     point = draft.peak.allocated_bytes + slack.point
-    residual = widened(point, point, draft.kind, "reserved")
+    residual = widened(point, point, draft.kind, "reserved", level)
     low, high = residual.low, residual.high
     if draft.replayed is None:
         base = _base(draft, inside)
         least, most = base.low + slack.low, base.high + slack.high
         low, high = (least, most) if draft.kind in _REPLAYED_KINDS else (min(low, least), max(high, most))
-    learnt = corrections.reserved_error if corrections is not None else None
-    taken = measured_interval(point, learnt, Interval(low, high))
+    error, carried = None, True
+    if corrections is not None:
+        error, carried = error_at(corrections.reserved_error, corrections.reserved_errors, level)
+    taken = measured_interval(point, error, Interval(low, high), carried=carried)
     return Interval(max(taken.low, inside.low), max(taken.high, inside.high))
 
 

@@ -1,8 +1,10 @@
 """What measurements add to the bytes beyond the allocated ones: to the allocator's slack, and to what lies beside it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from service.estimator.corrections import NOTHING, Corrections, require_plausible
+from service.estimator.intervals import LEVEL, smallest_holding
 from service.estimator.outside import Share
 from service.estimator.result import Interval, Throughput
 
@@ -20,17 +22,32 @@ def corrected_slack(slack: Share, allocated_bytes: int, corrections: Corrections
     return _moved(slack, max(reserved - allocated_bytes, 0) - slack.point)
 
 
-def corrected_context(context: Share, beside: Share, corrections: Corrections | None) -> Share:
+def error_at(error: float | None, errors: Sequence[float], level: float) -> tuple[float | None, bool]:
+    """Return the share by which answers may be off at a level, and whether so many errors carry it; else their largest.
+
+    ``error`` is that of the 0.95 level, and of every level where no ``errors`` stand beside it.
+    """
+    if error is None or not errors or level == LEVEL:
+        return error, True
+    held = smallest_holding(errors, level)
+    return (max(errors), False) if held is None else (held, True)
+
+
+def corrected_context(context: Share, beside: Share, corrections: Corrections | None, level: float = LEVEL) -> Share:
     """Return the context with what was measured of all that lies outside of the allocator, communicators (``beside``) too."""
     if corrections is None or (corrections.outside == NOTHING and corrections.outside_error is None):
         return context
     everything = context.point + beside.point
     added = max(corrections.outside.at(0, everything), -context.point)
     moved = _moved(context, added)
-    if corrections.outside_error is None:
+    error, carried = error_at(corrections.outside_error, corrections.outside_errors, level)
+    if error is None:
         return moved
-    doubt = round((everything + added) * corrections.outside_error)
-    return replace(moved, low=max(moved.point - doubt, 0), high=moved.point + doubt)
+    doubt = round((everything + added) * error)
+    low, high = max(moved.point - doubt, 0), moved.point + doubt
+    if not carried:
+        low, high = min(low, moved.low), max(high, moved.high)
+    return replace(moved, low=low, high=high)
 
 
 def raised_context(context: Share, device_bytes: int, least_bytes: int) -> Share:
@@ -48,11 +65,12 @@ def raised_context(context: Share, device_bytes: int, least_bytes: int) -> Share
     )
 
 
-def measured_interval(point: int, error: float | None, otherwise: Interval) -> Interval:
-    """Return the interval that measurements give, where there are enough of them."""
+def measured_interval(point: int, error: float | None, otherwise: Interval, *, carried: bool = True) -> Interval:
+    """Return the interval that measurements give; where too few carry the level it holds the other one as well."""
     if error is None:
         return otherwise
-    return Interval(max(0, round(point * (1 - error))), round(point * (1 + error)))
+    low, high = max(0, round(point * (1 - error))), round(point * (1 + error))
+    return Interval(low, high) if carried else Interval(min(low, otherwise.low), max(high, otherwise.high))
 
 
 def as_timed(throughput: Throughput | None, ratio: float) -> Throughput | None:

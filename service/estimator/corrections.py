@@ -34,7 +34,8 @@ class Corrections:
     lies on the device beside the allocator, and ``step_time_ratio`` the time.
 
     ``relative_error`` bounds what remains of the allocated bytes (0.95 level); it is ``conformal`` where enough measurements
-    were held against it, and then stands alone. ``reserved_error`` and ``outside_error`` are conformal ones of those.
+    were held against it, and then stands alone. ``reserved_error`` and ``outside_error`` are conformal ones of those. What
+    conformal ones were chosen from stands beside them, for other levels.
     """
 
     calibration: str
@@ -44,14 +45,17 @@ class Corrections:
     instants: Mapping[str, InstantCorrection] = field(default_factory=dict)
     relative_error: float | None = None
     conformal: bool = False
+    allocated_errors: tuple[float, ...] = ()
     at_least_bytes: int = 0
     """What a smaller run of the same kind needed at least before it ran out of memory."""
     reserved: InstantCorrection = NOTHING
     reserved_error: float | None = None
+    reserved_errors: tuple[float, ...] = ()
     reserved_at_most_bytes: int | None = None
     """What a larger run of the same kind made do with."""
     outside: InstantCorrection = NOTHING
     outside_error: float | None = None
+    outside_errors: tuple[float, ...] = ()
     step_time_ratio: float = 1.0
     step_time_error: float | None = None
     device_at_least_bytes: int = 0

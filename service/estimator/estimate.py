@@ -12,6 +12,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections, ImplausibleCorrectionError
 from service.estimator.device import Device
 from service.estimator.footing import Footing, footing_of
+from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.parallel.split_plan import TRANSFORMERS, SplitPlan
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
@@ -117,18 +118,19 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     corrections: Corrections | None = None,
     plans: PlanCache | None = None,
     detail: Detail = Detail.FULL,
+    level: float = LEVEL,
 ) -> Estimate:
-    """Return the memory of the worst rank in the steady state.
+    """Return the memory of the worst rank in the steady state, with intervals of a level that the residuals carry.
 
     The numbers are the same with and without their explanation; a replay of the allocator changes what is reserved.
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
     said = remarks(model, workload, layout) if detail is not Detail.NUMBERS else ()
     try:
-        found = _estimate(model, workload, layout, device, corrections=corrections, plans=plans, detail=detail)
+        found = _estimate(model, workload, layout, device, corrections=corrections, plans=plans, detail=detail, level=level)
     except ImplausibleCorrectionError as error:
         # A wrong measurement must not take the analytic answer away.
-        found = _estimate(model, workload, layout, device, corrections=None, plans=plans, detail=detail)
+        found = _estimate(model, workload, layout, device, corrections=None, plans=plans, detail=detail, level=level)
         said = (*said, str(error))
     return replace(found, warnings=(*found.warnings, *said)) if said else found
 
@@ -142,6 +144,7 @@ def _estimate(  # noqa: PLR0913 - what the front door is asked
     corrections: Corrections | None,
     plans: PlanCache | None,
     detail: Detail,
+    level: float,
 ) -> Estimate:
     """Return the answer of whoever runs the workload, without what is said beside it."""
     if isinstance(workload, TrainWorkload) and workload.peft is not None:
@@ -151,7 +154,7 @@ def _estimate(  # noqa: PLR0913 - what the front door is asked
     if isinstance(workload, TrainWorkload) and workload.framework in _FRAMEWORKS:
         memory = plans.chunks.setdefault(workload.framework, {}) if plans is not None else None
         ask = _framework(workload.framework)
-        return ask(model, workload, layout, device, corrections=corrections, memory=memory, detail=detail)
+        return ask(model, workload, layout, device, corrections=corrections, memory=memory, detail=detail, level=level)
     if isinstance(workload, ServeWorkload):
         record, share = (plans.serving, plans.share) if plans is not None else (record_serving, _local)
         serve = import_module("service.estimator.serve_answer").answer_serving
@@ -161,7 +164,7 @@ def _estimate(  # noqa: PLR0913 - what the front door is asked
         draft = _training(model, workload, layout, corrections, plans if plans is not None else PlanCache(), detail)
         compute_dtype = workload.precision.compute_dtype
     warnings = device.warnings_for(compute_dtype)
-    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
 
 
 def _training(

@@ -6,7 +6,7 @@ from service.estimator.layout import Layout
 from service.estimator.result import Component, Estimate, Serving, Throughput
 from service.estimator.units import format_bytes
 from service.estimator.workload import Workload
-from service.planner.space import LEVEL
+from service.planner.confidence import in_percent
 from service.planner.verdict import Judgement
 
 
@@ -101,8 +101,8 @@ def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
         verb = "need" if part.endswith("s") else "needs"
         return f"{part} alone {verb} {format_bytes(largest.bytes)} per GPU {usable}"
     if estimate.device_bytes <= usable_bytes:
-        high = format_bytes(estimate.device_interval.high)
-        return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {LEVEL:.0%}"
+        high, level = format_bytes(estimate.device_interval.high), in_percent(estimate.interval_level)
+        return f"{format_bytes(estimate.device_bytes)} per GPU {usable} would be tight: up to {high} at {level}"
     share = f"{part} {format_bytes(largest.bytes)}"
     return f"{estimate.peak_instant} needs {format_bytes(estimate.device_bytes)} per GPU {usable}, the most of it {share}"
 
@@ -113,8 +113,9 @@ def _of_budget(estimate: Estimate, serving: Serving, usable_bytes: int) -> str:
     if needed > budget:
         return said
     high = serving.required_high_bytes
+    level = in_percent(estimate.interval_level)
     if high is not None and high > budget:
-        return f"{said}, which would be tight: up to {format_bytes(high)} at {LEVEL:.0%}"
+        return f"{said}, which would be tight: up to {format_bytes(high)} at {level}"
     most = format_bytes(estimate.device_interval.high)
-    beside = f"with what stands beside its budget of {format_bytes(budget)} the engine takes up to {most} at {LEVEL:.0%}"
+    beside = f"with what stands beside its budget of {format_bytes(budget)} the engine takes up to {most} at {level}"
     return f"{beside}, of {format_bytes(usable_bytes)} usable"

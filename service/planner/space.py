@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.errors import InvalidInputError
+from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.planner.confidence import require_confidence
 
-LEVEL = 0.95
-"""The level of the estimator's intervals."""
 DEFAULT_MAX_GPUS = 1024
 MAX_MICRO_BATCH_SIZE = 64
 TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s", "min_tokens_per_second")
@@ -40,7 +40,7 @@ class Limits:
     """Sequences that all replicas serve at once."""
 
     def __post_init__(self) -> None:
-        """Refuse bounds below one, and a confidence that the intervals do not have."""
+        """Refuse bounds below one."""
         for name in ("max_gpus", "max_nodes", "global_batch_size", "min_num_sequences"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -51,8 +51,6 @@ class Limits:
             if value is not None and not value > 0:
                 message = f"{name} is {value}; it must be more than 0"
                 raise InvalidInputError(message, field=f"constraints.{name}")
-        if self.confidence not in {None, LEVEL}:
-            raise NotModelledError(f"confidence {self.confidence}", field="confidence", modelled=[str(LEVEL), "null"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,11 @@ class Question:
     allow: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse bounds and permissions that mean nothing for the task: a search would ignore them."""
+        """Refuse bounds and permissions that mean nothing for the task: a search would ignore them.
+
+        So is a confidence that its intervals do not carry.
+        """
+        require_confidence(self.limits.confidence, self.workload)
         serves = isinstance(self.workload, ServeWorkload)
         bounds = _OF_TRAINING if serves else _OF_SERVING
         task = "serve" if serves else "train"
@@ -87,6 +89,11 @@ class Question:
         if isinstance(self.workload, TrainWorkload) and self.limits.max_hours is not None and self.workload.num_tokens is None:
             message = "max_hours needs the tokens of the run: say num_tokens"
             raise InvalidInputError(message, field="constraints.max_hours")
+
+    @property
+    def level(self) -> float:
+        """The level of the intervals in the answer."""
+        return LEVEL if self.limits.confidence is None else self.limits.confidence
 
     @property
     def counts_replicas(self) -> bool:

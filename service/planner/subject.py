@@ -9,6 +9,7 @@ from service.estimator.corrections import NOTHING, Corrections
 from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
 from service.estimator.estimate import PlanCache, estimate
+from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.result import Detail, Estimate, Throughput
 from service.estimator.speed.throughput import WorkCache, throughput_of
@@ -82,15 +83,26 @@ def make_subject(
     *,
     corrections_for: CorrectionsFor = lambda _workload, _layout: None,
     plans: PlanCache | None = None,
+    level: float = LEVEL,
 ) -> Subject:
-    """Return the subject that the estimator answers for; ``corrections_for`` says what was learnt about a configuration."""
+    """Return the subject that the estimator answers for, with intervals of a level.
+
+    ``corrections_for`` says what was learnt about a configuration.
+    """
     recordings = PlanCache() if plans is None else plans
 
     def evaluate(workload: Workload, layout: Layout, detail: Detail = Detail.FULL) -> Estimate:
         check_alone(device, workload, layout)
         known = corrections_for(workload, layout)
         return estimate(
-            architecture, workload, layout=layout, device=device, corrections=known, plans=recordings, detail=detail
+            architecture,
+            workload,
+            layout=layout,
+            device=device,
+            corrections=known,
+            plans=recordings,
+            detail=detail,
+            level=level,
         )
 
     def least(workload: Workload, layout: Layout) -> Estimate | None:

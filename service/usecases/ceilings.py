@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
@@ -48,7 +48,9 @@ def answer_ceiling(
 
 def _subjects(asked: CeilingQuestion, plans: PlanCache, find_corrections: FindCorrections | None) -> Callable[[int], Subject]:
     """Return the model at a value: one and the same, or a scaled one of that size."""
+    level = asked.question.level
     if asked.architecture is not None:
-        subject = subject_of(asked.architecture, asked.device, plans=plans, find_corrections=find_corrections)
+        subject = subject_of(asked.architecture, asked.device, plans=plans, find_corrections=find_corrections, level=level)
         return lambda _value: subject
-    return cache(lambda value: subject_of(architecture_of_size(value), asked.device, plans=plans, find_corrections=None))
+    of_size = partial(subject_of, device=asked.device, plans=plans, find_corrections=None, level=level)
+    return cache(lambda value: of_size(architecture_of_size(value)))

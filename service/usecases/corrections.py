@@ -172,8 +172,8 @@ def _find(known: _Knowledge, curve: str, places: Sequence[tuple[Place, Group]]) 
         learnt = known.by_key.get((place.address(curve), group.quantity))
         if learnt is not None:
             pool = parent_of(known.pools, group)
-            half_width = None if pool is None else pool.key_half_width
-            return Known(name=learnt.id, calibration=learnt.member.calibration, half_width=half_width)
+            half_width, errors = (None, ()) if pool is None else (pool.key_half_width, pool.key_errors)
+            return Known(name=learnt.id, calibration=learnt.member.calibration, half_width=half_width, errors=errors)
     pools = (parent_of(known.pools, group) for _, group in places)
     return next((pool for pool in pools if pool is not None and pool.shares), None)
 

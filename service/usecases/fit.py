@@ -8,6 +8,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
+from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, Workload
 from service.planner.fit import FitReport, judged, with_remedies
@@ -25,6 +26,8 @@ class FitQuestion:
     workload: Workload
     layout: Layout
     device: Device
+    level: float = LEVEL
+    """Of the intervals, whose upper end decides."""
     assumptions: tuple[str, ...] = ()
 
 
@@ -65,7 +68,7 @@ def answer_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: Fin
 
 def judge_fit(question: FitQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> FitReport:
     """Return the answer without remedies; quick enough for an event loop where the configuration was answered before."""
-    subject = subject_of(question.architecture, question.device, plans=plans, find_corrections=find_corrections)
+    subject = _subject(question, plans, find_corrections)
     return judged(subject, question.workload, question.layout)
 
 
@@ -73,18 +76,27 @@ def help_fit(
     report: FitReport, question: FitQuestion, plans: PlanCache, find_corrections: FindCorrections | None = None
 ) -> FitReport:
     """Return an answer with its remedies, where it does not fit."""
-    subject = subject_of(question.architecture, question.device, plans=plans, find_corrections=find_corrections)
+    subject = _subject(question, plans, find_corrections)
     return with_remedies(report, subject, question.workload, question.layout)
 
 
+def _subject(question: FitQuestion, plans: PlanCache, find: FindCorrections | None) -> Subject:
+    return subject_of(question.architecture, question.device, plans=plans, find_corrections=find, level=question.level)
+
+
 def subject_of(
-    architecture: Architecture, device: Device, *, plans: PlanCache, find_corrections: FindCorrections | None
+    architecture: Architecture,
+    device: Device,
+    *,
+    plans: PlanCache,
+    find_corrections: FindCorrections | None,
+    level: float = LEVEL,
 ) -> Subject:
-    """Return a model on a GPU that answers with what was learnt about each configuration."""
+    """Return a model on a GPU that answers with what was learnt about each configuration, and with intervals of a level."""
     if find_corrections is None:
-        return make_subject(architecture, device, plans=plans)
+        return make_subject(architecture, device, plans=plans, level=level)
 
     def corrections_for(workload: Workload, layout: Layout) -> Corrections | None:
         return find_corrections(architecture, workload, layout, device.name)
 
-    return make_subject(architecture, device, corrections_for=corrections_for, plans=plans)
+    return make_subject(architecture, device, corrections_for=corrections_for, plans=plans, level=level)

@@ -28,11 +28,12 @@ def answer_how_many(
     asked: HowManyQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None
 ) -> tuple[tuple[Device, Plan], ...]:
     """Return the plan for each kind of GPU; raises EstimatorError for what cannot run, or has no term yet, on any of them."""
-    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections)
+    level = asked.question.level
+    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections, level=level)
     found: list[tuple[Device, Plan]] = []
     refusals: list[tuple[str, EstimatorError]] = []
     for device in asked.devices:
-        subject = subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections)
+        subject = subject_of(asked.architecture, device, plans=plans, find_corrections=find_corrections, level=level)
         try:
             plan = how_many(subject, asked.question, larger=larger)
         except EstimatorError as error:

@@ -42,11 +42,12 @@ class PlanReport:
 
 def answer_plans(asked: PlanQuestion, *, plans: PlanCache, find_corrections: FindCorrections | None = None) -> PlanReport:
     """Return the plans; raises EstimatorError for what cannot run on any offer, or has no term yet."""
+    level = asked.question.level
     subjects = [
-        (offer, subject_of(asked.architecture, offer.device, plans=plans, find_corrections=find_corrections))
+        (offer, subject_of(asked.architecture, offer.device, plans=plans, find_corrections=find_corrections, level=level))
         for offer in asked.offers
     ]
-    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections)
+    larger = larger_gpus(asked.architecture, plans=plans, find_corrections=find_corrections, level=level)
     found = find_plans(subjects, asked.question, asked.objective, larger=larger)
     best = found.best
     return PlanReport(

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from math import comb
+from math import ceil, comb
 
 LEVEL = 0.95
 MIN_GROUPS = 10
-"""Fewer groups say nothing of a kind of its own. Below 39 a width is the extremes of what was seen."""
+"""Fewer groups say nothing of a kind of its own."""
 NUM_FOLDS = 10
 NARROWEST = 0.0005
 """No interval is narrower to either side: where every case is met to the byte, the next one may round differently."""
@@ -28,6 +28,8 @@ class Residual:
     group: str
     low: float
     high: float
+    blocks: float = 1.0
+    """What the allocator hands out for the tensors of the answer, over their bytes."""
 
     @property
     def ratio(self) -> float:
@@ -59,9 +61,21 @@ def width(residuals: Sequence[Residual], level: float = LEVEL) -> Width:
     return Width(low=min(low, 1 - NARROWEST), high=max(high, 1 + NARROWEST), num_groups=len(sizes))
 
 
+def ends(values: Sequence[float], level: float) -> tuple[float, float]:
+    """Return both ends of what holds ``level`` of the next value; the extremes where there are too few."""
+    ascending, rank = sorted(values), (1 + level) / 2 * (len(values) + 1)
+    last = min(ceil(round(rank, 6)), len(values))
+    return ascending[-last], ascending[last - 1]
+
+
 def holds(widths: Width, residual: Residual) -> bool:
     """Tell whether a reading touches the interval that widths make."""
     return residual.low <= widths.high and widths.low <= residual.high
+
+
+def carried(num_groups: int) -> float:
+    """Return the highest level that so many groups carry: one of them has to stand at either end."""
+    return (num_groups - 1) / (num_groups + 1)
 
 
 def coverage(held: Iterable[tuple[str, bool]]) -> tuple[float, int]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from service.api.schemas.fields import Answer, Strict
+from service.api.schemas.fields import Answer, Confidence, Strict
 from service.api.schemas.fit import FitRequest
 
 MAX_ITEMS = 10_000
@@ -66,4 +66,5 @@ class QuestionParts(Strict, frozen=True, kw_only=True):
     workload: Raw
     gpu: Raw
     layout: Raw = Raw(b"{}")
+    confidence: Confidence = 0.95
     remedies: bool = True

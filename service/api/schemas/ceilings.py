@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
 
-from service.api.schemas.fields import Answer, JsonObject, Strict
+from service.api.schemas.fields import Answer, JsonObject, SearchConfidence, Strict
 from service.api.schemas.fit import FitAnswer, GpuReference, ModelReference
-from service.api.schemas.how_many import Confidence
 from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
 from service.planner.ceilings import Maximized
 
@@ -49,7 +48,7 @@ class CeilingRequest(Strict, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=MAX_GPUS)] | UnsetType,
         Meta(description="GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as it says."),
     ] = UNSET
-    confidence: Confidence | None = 0.95
+    confidence: SearchConfidence = 0.95
 
 
 class NextAnswer(Answer, frozen=True, kw_only=True):

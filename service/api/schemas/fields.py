@@ -4,6 +4,8 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from service.estimator.intervals import HIGHEST, LEVEL, LOWEST
+
 MAX_DEGREE = 65_536
 MAX_TOKENS = 100_000_000
 MAX_BATCH = 65_536
@@ -116,6 +118,15 @@ Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
 Batch = Annotated[int, Meta(ge=1, le=MAX_BATCH)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
+Confidence = Annotated[float, Meta(gt=0, lt=1)]
+_CARRIED = f"{LOWEST:g} to {HIGHEST:g}, as far as residuals carry; {LEVEL:g} at most for engines"
+FitConfidence = Annotated[
+    Confidence, Meta(description=f"Level of the intervals: what `fits` does so at their upper end. {_CARRIED}.")
+]
+SearchConfidence = Annotated[
+    Confidence | None,
+    Meta(description=f"Level of the intervals at whose upper end it must fit; `null` accepts what is tight. {_CARRIED}."),
+]
 
 JsonObject = dict[str, Any]
 

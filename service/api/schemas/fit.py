@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from service.api.schemas.fields import Answer, GpuMemory, GpuName, JsonObject, ModelName, Strict
+from service.api.schemas.fields import Answer, FitConfidence, GpuMemory, GpuName, JsonObject, ModelName, Strict
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
 from service.estimator.result import Basis
 
@@ -42,6 +42,7 @@ class FitRequest(Strict, frozen=True, kw_only=True):
     workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
     gpu: Annotated[GpuReference, Meta(description="Name or alias of a GPU, or its memory.")]
     layout: Annotated[LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")] = UNSET
+    confidence: FitConfidence = 0.95
     remedies: Annotated[
         bool,
         Meta(

@@ -6,12 +6,21 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from msgspec.structs import fields
 
-from service.api.schemas.fields import Answer, Count, Degree, GpuMemory, GpuName, JsonObject, ModelName, Strict
+from service.api.schemas.fields import (
+    Answer,
+    Count,
+    Degree,
+    GpuMemory,
+    GpuName,
+    JsonObject,
+    ModelName,
+    SearchConfidence,
+    Strict,
+)
 from service.api.schemas.fit import GpuReference, ModelReference, RemedyAnswer
 from service.api.schemas.workload import LayoutRequest, LoraRequest, ServeRequest, TrainRequest, WorkloadRequest
 from service.planner.inventory import MAX_GPUS_PER_NODE
 
-Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e15)]
 FrameworkName = Literal["transformers", "ddp", "deepspeed", "fsdp1", "fsdp2", "torchtitan", "megatron"]
 Allowance = Literal["offload", "quantization"]
@@ -64,7 +73,7 @@ class HowManyRequest(Strict, frozen=True, kw_only=True):
     gpu: GpuReference
     layout: LayoutRequest | UnsetType = UNSET
     constraints: Constraints | UnsetType = UNSET
-    confidence: Confidence | None = 0.95
+    confidence: SearchConfidence = 0.95
 
 
 class MemoryAnswer(Answer, frozen=True, kw_only=True):
@@ -169,7 +178,7 @@ HowManyQuery = defstruct(
             UNSET,
         ),
         ("memory_bytes", Annotated[GpuMemory | UnsetType, Meta(description="In place of `gpu`: its memory.")], UNSET),
-        ("confidence", Annotated[Confidence | None, Meta(description="`null` accepts what is tight.")], 0.95),
+        ("confidence", SearchConfidence, 0.95),
         *((name, kind, UNSET) for name, kind in sorted(_OPEN.items())),
     ],
     bases=(Strict,),

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.schemas.fields import Answer, GpuName, JsonObject, Name, Strict
+from service.api.schemas.fields import Answer, GpuName, JsonObject, Name, SearchConfidence, Strict
 from service.api.schemas.fit import FitAnswer, GpuReference, ModelReference, RemedyAnswer
-from service.api.schemas.how_many import Confidence, Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
+from service.api.schemas.how_many import Constraints, GpuAnswer, RejectedAnswer, SearchedAnswer
 from service.api.schemas.reservations import NeverAnswer, NotTodayAnswer, PlacedAnswer
 from service.api.schemas.workload import LayoutRequest, WorkloadRequest
 from service.planner.objectives import Objective
@@ -26,7 +26,7 @@ class PlanRequest(Strict, frozen=True, kw_only=True):
     )
     layout: Annotated[LayoutRequest | UnsetType, Meta(description="What of the layout is fixed.")] = UNSET
     objective: Annotated[Objective, Meta(description="What the plan is best at.")] = Objective.FEWEST_GPUS
-    confidence: Annotated[Confidence | None, Meta(description="0.95: a plan `fits`; null: `tight` counts.")] = 0.95
+    confidence: SearchConfidence = 0.95
     constraints: Annotated[Constraints | UnsetType, Meta(description="Bounds of the search.")] = UNSET
     prices: Annotated[
         dict[GpuName, Annotated[float, Meta(ge=0, le=1e9)]] | UnsetType,

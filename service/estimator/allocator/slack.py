@@ -5,65 +5,70 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from service.estimator.allocator.replay import Replayed
+from service.estimator.interval_table import RATIOS
+from service.estimator.intervals import LEVEL, PER_MILLION, index_of
 from service.estimator.outside import Share
 from service.estimator.workload import Allocator
 
 _LARGE_BYTES = 10_000_000_000
-Ratios = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """reserved / allocated x 1000 at 2.5 %, 50 % and 97.5 %: training small, beyond 10 GB, on sharded ranks; and serving."""
+class _Medians:
+    """reserved / allocated x 1000 at 50 %: training small, beyond 10 GB, on sharded ranks; and serving."""
 
-    small: Ratios
-    large: Ratios
-    gathering: Ratios
-    serving: Ratios
+    small: int
+    large: int
+    gathering: int
+    serving: int
 
 
-_RATIOS: Mapping[Allocator, _Measured] = MappingProxyType(
+_MEDIANS: Mapping[Allocator, _Medians] = MappingProxyType(
     {
-        Allocator.DEFAULT: _Measured(
-            small=(1005, 1068, 1320), large=(1003, 1054, 1257), gathering=(1103, 1315, 1558), serving=(1001, 1012, 1101)
-        ),
-        Allocator.EXPANDABLE_SEGMENTS: _Measured(
-            small=(1004, 1048, 1229), large=(1000, 1011, 1109), gathering=(1023, 1153, 1335), serving=(1000, 1003, 1071)
-        ),
+        Allocator.DEFAULT: _Medians(small=1068, large=1054, gathering=1315, serving=1012),
+        Allocator.EXPANDABLE_SEGMENTS: _Medians(small=1048, large=1011, gathering=1153, serving=1003),
     }
 )
 """Of 298 traced training steps, 192 of them large, and of 26 traced ranks of FSDP2 on more than one GPU: gathered weights and
 full-size gradients of many sizes come and go between activations, and leave holes. Of 49 traced serving runs, whose weights
-fill segments of their own (``python -m tests.accuracy.serving_slack``)."""
-_STEPS = "caching allocator replayed over 298 traced training steps (2.5 %, 50 %, 97.5 %)"
-_RANKS = "caching allocator replayed over 26 traced ranks of FSDP2 (2.5 %, 50 %, 97.5 %)"
-
-_SERVING = "caching allocator replayed over 49 serving runs (2.5 %, 50 %, 97.5 %)"
+fill segments of their own (``python -m tests.accuracy.serving_slack``). The ends of each level stand in the interval table."""
+_STEPS = "caching allocator replayed over 298 traced training steps: the median"
+_RANKS = "caching allocator replayed over 26 traced ranks of FSDP2: the median"
+_SERVING = "caching allocator replayed over 49 serving runs: the median"
 _REPLAY = "c10/cuda/CUDACachingAllocator.cpp replayed over load and two steps of this job"
 
 
-def ratio_slack(allocated_bytes: int, kind: Allocator, *, gathers: bool) -> Share:
+def ratio_slack(allocated_bytes: int, kind: Allocator, *, gathers: bool, level: float = LEVEL) -> Share:
     """Return reserved minus allocated, where only the allocated bytes are known.
 
     ``gathers``: parameters are gathered and reduced block by block. Larger jobs lose a smaller share; between the two classes
     the bytes stay level, so that more allocated never reserves less.
     """
-    measured = _RATIOS[kind]
+    medians = _MEDIANS[kind]
     if gathers:
-        low, point, high = (allocated_bytes * (ratio - 1000) // 1000 for ratio in measured.gathering)
-        return Share(point=point, low=low, high=high, formula=_times(point, allocated_bytes), source=_RANKS)
+        return _share(allocated_bytes, _ratios(kind, "gathering", medians.gathering, level), _RANKS)
     bounded = min(allocated_bytes, _LARGE_BYTES)
-    low, point, high = [
-        max(allocated_bytes * (large - 1000), bounded * (small - 1000)) // 1000
-        for large, small in zip(measured.large, measured.small, strict=True)
+    small, large = _ratios(kind, "small", medians.small, level), _ratios(kind, "large", medians.large, level)
+    point, low, high = [
+        max(allocated_bytes * beyond, bounded * below) // PER_MILLION for beyond, below in zip(large, small, strict=True)
     ]
     return Share(point=point, low=low, high=high, formula=_times(point, allocated_bytes), source=_STEPS)
 
 
-def serving_slack(allocated_bytes: int, kind: Allocator) -> Share:
+def serving_slack(allocated_bytes: int, kind: Allocator, *, level: float = LEVEL) -> Share:
     """Return reserved minus allocated of a replica: most of its bytes are weights, which come once and stay."""
-    low, point, high = (allocated_bytes * (ratio - 1000) // 1000 for ratio in _RATIOS[kind].serving)
-    return Share(point=point, low=low, high=high, formula=_times(point, allocated_bytes), source=_SERVING)
+    return _share(allocated_bytes, _ratios(kind, "serving", _MEDIANS[kind].serving, level), _SERVING)
+
+
+def _ratios(kind: Allocator, runs: str, median: int, level: float) -> tuple[int, int, int]:
+    """Return slack over allocated of runs of one class, in parts per million: the median and both ends of a level."""
+    (lows, highs), index, point = RATIOS[kind.value, runs], index_of(level), (median - 1000) * 1000
+    return point, min(lows[index], point), max(highs[index], point)
+
+
+def _share(allocated_bytes: int, ratios: tuple[int, int, int], source: str) -> Share:
+    point, low, high = (allocated_bytes * ratio // PER_MILLION for ratio in ratios)
+    return Share(point=point, low=low, high=high, formula=_times(point, allocated_bytes), source=source)
 
 
 def replayed_slack(replayed: Replayed) -> Share:

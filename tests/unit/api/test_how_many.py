@@ -137,7 +137,7 @@ def test_no_number_is_an_answer(client: TestClient[Any]) -> None:
         ({"sequence_length": "4096.0"}, "an integer"),
         ({"num_sequences": "4"}, "num_sequences"),
         ({"max_gpus": "0"}, ">= 1"),
-        ({"confidence": "0.5"}, "0.95"),
+        ({"confidence": "0.4"}, "confidence is 0.4; it must be 0.5 or more"),
     ],
 )
 def test_bad_queries_say_what_would_be_right(client: TestClient[Any], changes: dict[str, str | None], says: str) -> None:

@@ -163,7 +163,7 @@ def test_offload_is_used_only_when_it_is_allowed(client: TestClient[Any]) -> Non
         ({"cluster": "prod-a"}, "gpus"),
         ({"gpus": ["H99"]}, "gpu"),
         ({"objective": "prettiest"}, "objective"),
-        ({"confidence": 0.5}, "confidence"),
+        ({"confidence": 0.995}, "confidence"),
         ({"prices": {"H99": 1.0}}, "prices"),
         ({"constraints": {"max_gpu": 3}}, "constraints.max_gpu"),
         ({"constraints": {"gpus_per_node": 4}, "layout": {"gpus_per_node": 8}}, "constraints.gpus_per_node"),

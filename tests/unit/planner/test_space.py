@@ -2,21 +2,19 @@
 
 import pytest
 
-from service.estimator.errors import InvalidInputError, NotModelledError
+from service.estimator.errors import InvalidInputError
 from service.planner.space import Limits, Question
 from tests.unit.planner.builders import CHAT, ONE_GPU, SHORT
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
-    """Each names its field; a confidence that the intervals lack is not modelled."""
+    """Each names its field."""
     with pytest.raises(InvalidInputError, match="max_gpus is 0"):
         Limits(max_gpus=0)
     with pytest.raises(InvalidInputError, match="global_batch_size is 0"):
         Limits(global_batch_size=0)
     with pytest.raises(InvalidInputError, match="min_tokens_per_second is -1"):
         Limits(min_tokens_per_second=-1.0)
-    with pytest.raises(NotModelledError, match=r"confidence 0\.5"):
-        Limits(confidence=0.5)
 
 
 def test_replicas_are_counted_where_more_of_them_are_what_is_asked() -> None:

@@ -14,6 +14,7 @@ from service.estimator.frameworks.megatron.shape import Shape, Switches
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.frameworks.megatron.support import check_megatron
 from service.estimator.frameworks.megatron.timeline import Recorded, Recorder, StageTimeline, stage_timelines
+from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment
 from service.estimator.result import Basis, CheckpointBytes, Component, Detail, Estimate, Instant, Stage
@@ -34,6 +35,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     corrections: Corrections | None = None,
     memory: dict[object, Any] | None = None,
     detail: Detail = Detail.FULL,
+    level: float = LEVEL,
 ) -> Estimate:
     """Return the memory of the worst stage in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_megatron(model, workload, layout)
@@ -64,7 +66,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         warnings=_warnings(workload, layout),
     )
     warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
 
 
 def _recording(shape: Shape, how: Switches) -> Recorded:

@@ -13,6 +13,7 @@ from service.estimator.footing import Footing, footing_of
 from service.estimator.frameworks.torchtitan.model import in_torchtitan
 from service.estimator.frameworks.torchtitan.support import check_torchtitan, compiles_loss, local_tokens
 from service.estimator.gathering import gathering
+from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.losses import LossPass
 from service.estimator.passes import Highs, record_training
@@ -36,6 +37,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     corrections: Corrections | None = None,
     memory: dict[object, Any] | None = None,
     detail: Detail = Detail.FULL,
+    level: float = LEVEL,
 ) -> Estimate:
     """Return the memory of a rank in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_torchtitan(workload, layout)
@@ -55,7 +57,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     streams = _stream_bytes(model, footing, local, shared, heights)
     draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=streams)
     warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
 
 
 def _recorded(model: Architecture, workload: TrainWorkload, ranks: int) -> tuple[object, ...]:
