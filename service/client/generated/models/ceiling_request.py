@@ -32,7 +32,8 @@ class CeilingRequest:
             context parallel.
         num_gpus (int | Unset): GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as
             it says.
-        confidence (float | None | Unset):  Default: 0.95.
+        confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
+            tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
     """
 
     workload: ServeCeiling | TrainCeiling

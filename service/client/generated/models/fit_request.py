@@ -28,6 +28,8 @@ class FitRequest:
         gpu (GpuByMemory | str): Name or alias of a GPU, or its memory.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
+        confidence (float | Unset): Level of the intervals: what `fits` does so at their upper end. 0.5 to 0.97, as far
+            as residuals carry; 0.95 at most for engines. Default: 0.95.
         remedies (bool | Unset): Whether to look for what would help where it does not fit, which takes longer than the
             answer itself. Default: True.
     """
@@ -36,6 +38,7 @@ class FitRequest:
     workload: ServeRequest | TrainRequest
     gpu: GpuByMemory | str
     layout: LayoutRequest | Unset = UNSET
+    confidence: float | Unset = 0.95
     remedies: bool | Unset = True
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,6 +68,8 @@ class FitRequest:
         if not isinstance(self.layout, Unset):
             layout = self.layout.to_dict()
 
+        confidence = self.confidence
+
         remedies = self.remedies
 
         field_dict: dict[str, Any] = {}
@@ -78,6 +83,8 @@ class FitRequest:
         )
         if layout is not UNSET:
             field_dict["layout"] = layout
+        if confidence is not UNSET:
+            field_dict["confidence"] = confidence
         if remedies is not UNSET:
             field_dict["remedies"] = remedies
 
@@ -143,6 +150,8 @@ class FitRequest:
         else:
             layout = LayoutRequest.from_dict(_layout)
 
+        confidence = d.pop("confidence", UNSET)
+
         remedies = d.pop("remedies", UNSET)
 
         fit_request = cls(
@@ -150,6 +159,7 @@ class FitRequest:
             workload=workload,
             gpu=gpu,
             layout=layout,
+            confidence=confidence,
             remedies=remedies,
         )
 

@@ -37,7 +37,8 @@ class PlanRequest:
             or most tokens per second.
 
                 Ties go to the faster, then to the simpler layout.
-        confidence (float | None | Unset): 0.95: a plan `fits`; null: `tight` counts. Default: 0.95.
+        confidence (float | None | Unset): Level of the intervals at whose upper end it must fit; `null` accepts what is
+            tight. 0.5 to 0.97, as far as residuals carry; 0.95 at most for engines. Default: 0.95.
         constraints (Constraints | Unset): Bounds of the search.
         prices (PlanRequestPrices | Unset): USD per GPU hour, in place of the price book's.
         pareto (bool | Unset): Ask for the front of memory, time and cost as well. Default: False.
