@@ -4,6 +4,7 @@ import argparse
 from importlib import import_module
 
 from service.cli.answering import answer
+from service.cli.confidence import add_confidence
 from service.cli.flags import add_gpu, add_question, gpu_of, model_of, words_of
 from service.cli.parser import DOES_NOT_FIT, FITS
 from service.cli.printing import print_json
@@ -13,13 +14,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take a model, a GPU, the work and its layout."""
     add_question(parser, usage="%(prog)s MODEL --gpu GPU --task train|serve [WORD …]")
     add_gpu(parser)
+    add_confidence(parser)
     parser.add_argument("--json", action="store_true", help="print the answer as POST /v1/fit sends it")
     parser.add_argument("--server", metavar="URL", help="ask this server, which knows its stored models and measurements")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the answer; 0 when it fits, tightly included, 1 when it does not."""
-    document = {"model": model_of(options), "gpu": gpu_of(options), **words_of(options)}
+    document = {"model": model_of(options), "gpu": gpu_of(options), **words_of(options), "confidence": options.confidence}
     found = answer("fit", document, server=options.server)
     if options.json:
         print_json(found)

@@ -4,6 +4,7 @@ import argparse
 from importlib import import_module
 
 from service.cli.answering import answer
+from service.cli.confidence import add_search_confidence, confidence_of
 from service.cli.flags import add_gpu, add_question, gpu_of, model_of, number, words_of
 from service.cli.parser import DOES_NOT_FIT, FITS
 from service.cli.printing import print_json
@@ -17,9 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     search.add_argument("--max-gpus", type=number, metavar="N", help="largest number to try (default 1024)")
     search.add_argument("--global-batch-size", type=number, metavar="N", help="sequences of one optimizer step")
-    search.add_argument(
-        "--tight", action="store_true", help="accept a plan that fits at the point only, not for 95 %% of cases"
-    )
+    add_search_confidence(search)
     parser.add_argument("--json", action="store_true", help="print the answer as GET /v1/how-many sends it")
     parser.add_argument("--server", metavar="URL", help="ask this server, which knows its stored models and measurements")
 
@@ -49,5 +48,5 @@ def _document(options: argparse.Namespace) -> dict[str, object]:
         "gpu": gpu_of(options),
         **words_of(options),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
-        "confidence": None if options.tight else 0.95,
+        "confidence": confidence_of(options),
     }

@@ -4,6 +4,7 @@ import argparse
 from importlib import import_module
 
 from service.cli.answering import answer
+from service.cli.confidence import add_search_confidence, confidence_of
 from service.cli.flags import add_question, model_of, words_of
 from service.cli.parser import DOES_NOT_FIT, FITS, one_of, shown
 from service.cli.printing import print_json
@@ -43,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         search.add_argument(_option(name), metavar="WORD,…", help=text)
     search.add_argument("--price", action="append", metavar="GPU=USD", help="USD per GPU hour, in place of the price book's")
     search.add_argument("--pareto", action="store_true", help="the front of memory, time and cost as well")
-    search.add_argument(
-        "--tight", action="store_true", help="accept a plan that fits at the point only, not for 95 %% of cases"
-    )
+    add_search_confidence(search)
     parser.add_argument("--json", action="store_true", help="print the answer as POST /v1/plans sends it")
     parser.add_argument("--server", metavar="URL", help="ask this server, which knows its stored models and clusters")
 
@@ -69,7 +68,7 @@ def _document(options: argparse.Namespace) -> dict[str, object]:
         **words_of(options),
         **_gpus(options),
         "constraints": {name: value for name, value in constraints.items() if value is not None},
-        "confidence": None if options.tight else 0.95,
+        "confidence": confidence_of(options),
         "pareto": options.pareto,
     }
     if options.objective is not None:
