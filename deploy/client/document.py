@@ -9,8 +9,8 @@ from service.api.openapi import document
 from service.app import ROUTERS
 
 _JSON = "application/json"
-# A stream of events is no value, and pages for a screen or a scraper are no part of a program's interface.
-_NOT_GENERATED = frozenset({"watchMeasurement", "metrics"})
+# A stream of events or of a file is no value, and pages for a screen or a scraper are no part of a program's interface.
+_NOT_GENERATED = frozenset({"watchMeasurement", "readArtifact", "metrics"})
 _VERSION = "v1"
 
 Json = dict[str, Any]

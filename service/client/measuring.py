@@ -1,11 +1,12 @@
 """A measurement that was asked for: followed over streams that break, waited for, cancelled."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
@@ -64,6 +65,18 @@ class Job:
     def cancel(self) -> MeasurementAnswer:
         """Cancel it: a queued one at once, a running one within seconds; raises ConflictError where there is a result."""
         return self._transport.send(cancel_measurement.call(self.id), Repeat.ALWAYS).value
+
+    def save_artifact(self, name: str, file: IO[bytes]) -> int:
+        """Write a file that it kept, and return its bytes; raises NotFoundError, and UnknownAnswerError for another one."""
+        listed = {kept.name: kept for kept in self.read().artifacts or ()}
+        digest, num_bytes = hashlib.sha256(), 0
+        for piece in self._transport.download(f"/v1/measurements/{self.id}/artifacts/{name}"):
+            digest.update(piece)
+            num_bytes += file.write(piece)
+        if name not in listed or digest.hexdigest() != listed[name].sha256:
+            message = f"{num_bytes} bytes came as {name}, and they are not what measurement {self.id} lists"
+            raise UnknownAnswerError(message)
+        return num_bytes
 
     def events(self, *, after: str = "", timeout_s: float | None = None) -> Iterator[Event]:
         """Yield what happens until it is over, from its first event or after one; a broken stream goes on where it broke.

@@ -64,10 +64,19 @@ class Transport:
         headers = {"accept": "text/event-stream"} | ({"last-event-id": last_event_id} if last_event_id else {})
         timeout = httpx.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
         with _told(), self._client.stream("GET", path, headers=headers, timeout=timeout) as response:
-            if not response.is_success:
-                response.read()
-                raise _refusal(response, retry_after_s(response))
+            _require_success(response)
             yield response
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """Yield what is under a path piece by piece; raises ProblemError, and UnreachableError where it breaks off."""
+        check_path(path)
+        try:
+            with _told(), self._client.stream("GET", path, headers={"accept": "application/octet-stream"}) as response:
+                _require_success(response)
+                yield from response.iter_bytes()
+        except (httpx.TransportError, httpx.StreamError) as fault:
+            message = f"{path} of the server at {self._client.base_url} broke off: {fault or type(fault).__name__}"
+            raise UnreachableError(message) from fault
 
     def _once(self, call: Call[T]) -> httpx.Response:
         return self._client.request(
@@ -99,6 +108,12 @@ def _received(call: Call[T], response: httpx.Response) -> Received[T]:
         message = f"{call.method} {call.path} was answered in a form that this version of the client does not know: {error!r}"
         raise UnknownAnswerError(message) from error
     return Received(value=value, etag=response.headers.get("etag"), location=response.headers.get("location"))
+
+
+def _require_success(response: httpx.Response) -> None:
+    if not response.is_success:
+        response.read()
+        raise _refusal(response, retry_after_s(response))
 
 
 def _refusal(response: httpx.Response, after_s: float | None) -> Exception:

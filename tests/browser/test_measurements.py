@@ -7,6 +7,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from service.formats.measured.detect import parse
+from service.formats.measured.reading import Format
 from tests.browser.conftest import Visit
 from tests.browser.imports import add_jobs, add_reading
 from tests.browser.watching import faults_of_access
@@ -47,13 +49,18 @@ def table_of(page: Page) -> Page:
 
 def test_a_measurement_is_asked_for_and_watched(visit: Visit, tiny: str) -> None:
     """From the form to the result on one page: what is planned, how far it is, and what was found beside what was said."""
-    opened = visit("/measurements")
+    opened = visit("/measurements", tolerated=(422,))
     page = opened.page
     page.get_by_text("Ask for a measurement").click()
     form = page.locator("#ask")
     form.get_by_label("Model").fill(tiny)
     form.get_by_label("Sequence length").fill("64")
     expect(page.locator("#ask-note")).to_contain_text("on trace")
+    form.get_by_label("Measure on").select_option("cpu")
+    form.get_by_label("Keep a memory snapshot").check()
+    form.get_by_role("button", name="Measure").click()
+    expect(page.locator("#ask-trouble")).to_contain_text("no caching allocator")
+    form.get_by_label("Measure on").select_option("trace")
     form.get_by_role("button", name="Measure").click()
 
     expect(page.locator("h1")).to_have_text(tiny)
@@ -66,6 +73,10 @@ def test_a_measurement_is_asked_for_and_watched(visit: Visit, tiny: str) -> None
     expect(page.locator("#instants tbody tr")).to_have_count(5)
     expect(page.locator("#content tbody tr").first).to_be_attached()
     expect(page.locator("#timeline tbody tr").first).to_contain_text("process")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="memory snapshot").click()
+    assert saved.value.suggested_filename == "memory_snapshot.pickle"
+    assert parse(saved.value.path().read_bytes()).format is Format.SNAPSHOT
     assert any("/events" in request.url for request in opened.watch.requests)
     assert faults_of_access(page) == []
     page.goto("/measurements?device=trace")

@@ -1,13 +1,16 @@
 """A measurement is followed over streams that break, and waited for no longer than was said."""
 
+import gzip
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 import httpx
 import pytest
 
-from service.client.errors import NotFoundError, NotOverError, UnreachableError
+from service.client.errors import NotFoundError, NotOverError, UnknownAnswerError, UnreachableError
 from service.client.generated.models import MeasurementAnswer
 from service.client.measuring import Clock, Event, Job
 from service.client.retrying import Retries
@@ -114,3 +117,32 @@ def test_a_refusal_is_raised_at_once() -> None:
     with pytest.raises(NotFoundError):
         found.wait()
     assert len(script.asked) == 1
+
+
+def test_a_file_is_saved_as_it_was_kept() -> None:
+    """What comes is what the measurement lists; anything else is refused, and so is what is not there."""
+    content = b"history"
+    listed = {"name": "memory_snapshot", "media_type": "application/octet-stream", "bytes": 7}
+    right = {**measurement("succeeded"), "artifacts": [{**listed, "sha256": sha256(content).hexdigest()}]}
+    wrong = {**measurement("succeeded"), "artifacts": [{**listed, "sha256": "0" * 64}]}
+    file = httpx.Response(200, headers={"content-encoding": "gzip"}, content=gzip.compress(content))
+    found, script = job(
+        httpx.Response(200, json=right),
+        file,
+        httpx.Response(200, json=wrong),
+        httpx.Response(200, content=content),
+        httpx.Response(200, json=measurement()),
+        problem(404, "artifact-not-found"),
+        httpx.Response(200, json=right),
+        httpx.ReadError("gone"),
+    )
+    saved = io.BytesIO()
+
+    assert (found.save_artifact("memory_snapshot", saved), saved.getvalue()) == (len(content), content)
+    assert script.asked[-1].url.path == "/v1/measurements/m1/artifacts/memory_snapshot"
+    with pytest.raises(UnknownAnswerError, match="not what measurement m1 lists"):
+        found.save_artifact("memory_snapshot", io.BytesIO())
+    with pytest.raises(NotFoundError):
+        found.save_artifact("memory_snapshot", io.BytesIO())
+    with pytest.raises(UnreachableError, match="broke off"):
+        found.save_artifact("memory_snapshot", io.BytesIO())

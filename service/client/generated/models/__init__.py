@@ -5,6 +5,8 @@ from .allocation_answer import AllocationAnswer
 from .allocation_request import AllocationRequest
 from .allocator import Allocator
 from .alternative_answer import AlternativeAnswer
+from .artifact_answer import ArtifactAnswer
+from .artifact_name import ArtifactName
 from .attention import Attention
 from .basis import Basis
 from .batch_answer import BatchAnswer
@@ -220,6 +222,8 @@ __all__ = (
     "AllocationRequest",
     "Allocator",
     "AlternativeAnswer",
+    "ArtifactAnswer",
+    "ArtifactName",
     "Attention",
     "Basis",
     "BatchAnswer",

@@ -12,6 +12,7 @@ from ..models.status import Status, check_status
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.artifact_answer import ArtifactAnswer
     from ..models.measurement_answer_environment_type_0 import MeasurementAnswerEnvironmentType0
     from ..models.measurement_answer_instants_item import MeasurementAnswerInstantsItem
     from ..models.measurement_answer_peaks_type_0 import MeasurementAnswerPeaksType0
@@ -65,6 +66,7 @@ class MeasurementAnswer:
             / measured - 1, `low` to `high` the 0.95 interval, `instants` what it said of each part of a step.
         calibration (None | str | Unset): What was learnt from it.
         notes (list[str] | Unset):
+        artifacts (list[ArtifactAnswer] | Unset): Files that were asked for and are still there.
     """
 
     id: str
@@ -98,6 +100,7 @@ class MeasurementAnswer:
     prediction: MeasurementAnswerPredictionType0 | None | Unset = UNSET
     calibration: None | str | Unset = UNSET
     notes: list[str] | Unset = UNSET
+    artifacts: list[ArtifactAnswer] | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -242,6 +245,13 @@ class MeasurementAnswer:
         if not isinstance(self.notes, Unset):
             notes = self.notes
 
+        artifacts: list[dict[str, Any]] | Unset = UNSET
+        if not isinstance(self.artifacts, Unset):
+            artifacts = []
+            for artifacts_item_data in self.artifacts:
+                artifacts_item = artifacts_item_data.to_dict()
+                artifacts.append(artifacts_item)
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -291,11 +301,14 @@ class MeasurementAnswer:
             field_dict["calibration"] = calibration
         if notes is not UNSET:
             field_dict["notes"] = notes
+        if artifacts is not UNSET:
+            field_dict["artifacts"] = artifacts
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.artifact_answer import ArtifactAnswer  # noqa: PLC0415
         from ..models.measurement_answer_environment_type_0 import MeasurementAnswerEnvironmentType0  # noqa: PLC0415
         from ..models.measurement_answer_instants_item import MeasurementAnswerInstantsItem  # noqa: PLC0415
         from ..models.measurement_answer_peaks_type_0 import MeasurementAnswerPeaksType0  # noqa: PLC0415
@@ -540,6 +553,15 @@ class MeasurementAnswer:
 
         notes = cast(list[str], d.pop("notes", UNSET))
 
+        _artifacts = d.pop("artifacts", UNSET)
+        artifacts: list[ArtifactAnswer] | Unset = UNSET
+        if _artifacts is not UNSET:
+            artifacts = []
+            for artifacts_item_data in _artifacts:
+                artifacts_item = ArtifactAnswer.from_dict(artifacts_item_data)
+
+                artifacts.append(artifacts_item)
+
         measurement_answer = cls(
             id=id,
             status=status,
@@ -572,6 +594,7 @@ class MeasurementAnswer:
             prediction=prediction,
             calibration=calibration,
             notes=notes,
+            artifacts=artifacts,
         )
 
         measurement_answer.additional_properties = d

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 
+from ..models.artifact_name import ArtifactName, check_artifact_name
 from ..models.priority import Priority, check_priority
 from ..models.probe_device import ProbeDevice, check_probe_device
 from ..types import UNSET, Unset
@@ -33,6 +34,10 @@ class MeasurementRequest:
         priority (Priority | Unset): Which queued job goes first.
         full_depth (bool | Unset): Run every layer instead of slices. Default: False.
         rank (int | Unset): Which rank of the layout is run; the first holds most. Default: 0.
+        artifacts (list[ArtifactName] | Unset): To be kept beside the numbers. `memory_snapshot` is the caching
+            allocator's, of the largest run, as https://pytorch.org/memory_viz and `torch.cuda._memory_viz` read it: CUDA's
+            own on device cuda, whose steps are then not timed; on device trace every tensor led through the same allocator,
+            with its module and its lines.
     """
 
     model: InlineModel | str
@@ -43,6 +48,7 @@ class MeasurementRequest:
     priority: Priority | Unset = UNSET
     full_depth: bool | Unset = False
     rank: int | Unset = 0
+    artifacts: list[ArtifactName] | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.inline_model import InlineModel  # noqa: PLC0415
@@ -76,6 +82,13 @@ class MeasurementRequest:
 
         rank = self.rank
 
+        artifacts: list[str] | Unset = UNSET
+        if not isinstance(self.artifacts, Unset):
+            artifacts = []
+            for artifacts_item_data in self.artifacts:
+                artifacts_item: str = artifacts_item_data
+                artifacts.append(artifacts_item)
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -95,6 +108,8 @@ class MeasurementRequest:
             field_dict["full_depth"] = full_depth
         if rank is not UNSET:
             field_dict["rank"] = rank
+        if artifacts is not UNSET:
+            field_dict["artifacts"] = artifacts
 
         return field_dict
 
@@ -159,6 +174,15 @@ class MeasurementRequest:
 
         rank = d.pop("rank", UNSET)
 
+        _artifacts = d.pop("artifacts", UNSET)
+        artifacts: list[ArtifactName] | Unset = UNSET
+        if _artifacts is not UNSET:
+            artifacts = []
+            for artifacts_item_data in _artifacts:
+                artifacts_item = check_artifact_name(artifacts_item_data)
+
+                artifacts.append(artifacts_item)
+
         measurement_request = cls(
             model=model,
             workload=workload,
@@ -168,6 +192,7 @@ class MeasurementRequest:
             priority=priority,
             full_depth=full_depth,
             rank=rank,
+            artifacts=artifacts,
         )
 
         return measurement_request

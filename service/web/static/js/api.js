@@ -91,6 +91,13 @@ export async function follow(path, { onEvent, onTrouble = () => {}, signal }) {
   }
 }
 
+/** Return a file of the server's, and the name that it gives it: a link could not send a key. */
+export async function fetchFile(path) {
+  const answer = await send(path, { headers: { accept: "application/octet-stream" } });
+  const [, name] = /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") ?? "") ?? [null, path.split("/").at(-1)];
+  return { name, blob: await answer.blob() };
+}
+
 async function send(path, { method = "GET", body, headers = {}, signal } = {}) {
   const request = () => {
     const key = storedKey();

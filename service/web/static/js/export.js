@@ -60,7 +60,12 @@ async function copy(text) {
 }
 
 function save(name, type, text) {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+  saveBlob(name, new Blob([text], { type }));
+}
+
+/** Have the browser save a file. */
+export function saveBlob(name, blob) {
+  const url = URL.createObjectURL(blob);
   saveUrl(name, url);
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

@@ -1,9 +1,9 @@
 // The page of one measurement: while it runs how far it is, afterwards what it found and how near the prediction was.
-import { ask } from "../api.js";
+import { ask, fetchFile } from "../api.js";
 import { makeChart } from "../charts.js";
 import { byId, fill, h, say } from "../dom.js";
-import { exportBar, markdownTable } from "../export.js";
-import { gib, signedPercent, whenElement } from "../format.js";
+import { exportBar, markdownTable, saveBlob } from "../export.js";
+import { gib, signedPercent, size, whenElement, words } from "../format.js";
 import { exploreLink, layoutWords, workloadWords } from "../layouts.js";
 import { statusTag } from "../measurements/table.js";
 import { showProblem } from "../notice.js";
@@ -91,19 +91,21 @@ function showFailure({ problem, status, phase }) {
 
 /** Buttons that are made anew would lose the focus. */
 function showActions(measurement) {
-  const state = `${measurement.status} ${measurement.phase === "withdrawn"} ${Object.keys(page.charts)} ${tableOf(measurement) !== null}`;
+  const state = `${measurement.status} ${measurement.phase === "withdrawn"} ${measurement.artifacts.length} ${Object.keys(page.charts)} ${tableOf(measurement) !== null}`;
   if (state === page.actions) return;
   page.actions = state;
   fill(byId("actions"), actions(measurement));
   fill(byId("tools"), tools());
 }
 
-function actions({ status, question, source, phase }) {
+function actions({ status, question, source, phase, artifacts }) {
   const button = (label, f, attributes = {}) => h("button", { type: "button", onclick: (event) => act(event.target, f), ...attributes }, label);
   const cancel = () => ask(path, { method: "DELETE" }).then((now) => say(`The measurement is ${now.status}`));
   const again = () => ask("/v1/measurements", { method: "POST", body: question }).then((made) => location.assign(`/measurements/${made.id}`));
   const withdraw = () => ask(`${path}/withdraw`, { method: "POST" }).then(() => say("Withdrawn"));
+  const keep = ({ name }) => fetchFile(`${path}/artifacts/${encodeURIComponent(name)}`).then((file) => saveBlob(file.name, file.blob));
   return [
+    ...artifacts.map((one) => button(`${words(one.name)}, ${size(one.bytes)}`, () => keep(one), { title: "Download it; pytorch.org/memory_viz shows it, and torch.cuda._memory_viz" })),
     isOpen(status) && button("Cancel", cancel),
     !isOpen(status) && source === "probe" && question !== null && button("Measure again", again),
     status === "succeeded" && phase !== "withdrawn" && button("Withdraw", withdraw, { title: "It teaches nothing any more; what the others teach is learnt anew" }),

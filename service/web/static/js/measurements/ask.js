@@ -6,7 +6,6 @@ import { clearRefusal, showRefusal } from "../refusals.js";
 import { showTask, workloadOf, visibleState } from "../workloads.js";
 
 const COMMANDS = { cuda: "headroom worker --device cuda", cpu: "headroom worker --device cpu", trace: "headroom worker --device trace" };
-
 /** Make the form work; `workers()` returns those that were seen. A job that is taken opens its own page. */
 export function makeAsking(form, { workers }) {
   const trouble = byId("ask-trouble");
@@ -41,5 +40,6 @@ function bodyOf(state) {
     priority: state.priority,
     ...(state.gpu ? { gpu: state.gpu } : {}),
     ...(state.full_depth === "true" ? { full_depth: true } : {}),
+    ...(state.memory_snapshot === "true" ? { artifacts: ["memory_snapshot"] } : {}),
   };
 }
