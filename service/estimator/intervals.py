@@ -7,6 +7,7 @@ every level.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil
 
 from service.estimator.interval_table import HIGHEST_PERCENT, LOWEST_PERCENT, POOLED, WIDTHS
@@ -17,6 +18,7 @@ PER_MILLION = 1_000_000
 LOWEST, HIGHEST = LOWEST_PERCENT / 100, HIGHEST_PERCENT / 100
 
 
+@lru_cache(256)
 def index_of(level: float) -> int:
     """Return where a level, or the next hundredth above it, stands in the table; the highest stands for all above."""
     # A hundredth that is read from text is no whole number of hundredths to the last bit.
@@ -24,6 +26,7 @@ def index_of(level: float) -> int:
     return min(max(percent, LOWEST_PERCENT), HIGHEST_PERCENT) - LOWEST_PERCENT
 
 
+@lru_cache(1024)
 def width_of(kind: str, quantity: str, level: float = LEVEL) -> tuple[int, int]:
     """Return the lowest and highest reading over the answer, in parts per million; of all kinds where one has no cases."""
     lows, highs = WIDTHS.get((kind, quantity), POOLED[quantity])

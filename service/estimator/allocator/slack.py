@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from service.estimator.allocator.replay import Replayed
@@ -60,6 +61,7 @@ def serving_slack(allocated_bytes: int, kind: Allocator, *, level: float = LEVEL
     return _share(allocated_bytes, _ratios(kind, "serving", _MEDIANS[kind].serving, level), _SERVING)
 
 
+@lru_cache(256)
 def _ratios(kind: Allocator, runs: str, median: int, level: float) -> tuple[int, int, int]:
     """Return slack over allocated of runs of one class, in parts per million: the median and both ends of a level."""
     (lows, highs), index, point = RATIOS[kind.value, runs], index_of(level), (median - 1000) * 1000
