@@ -80,21 +80,19 @@ def await_line(process: subprocess.Popen[str]) -> str:
     return line
 
 
-@pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """Return an empty directory whose path leaves room for a socket."""
+@contextlib.contextmanager
+def _short_directory() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="headroom-"))
     yield path
     shutil.rmtree(path)
 
 
-@pytest.fixture
-def up(short_dir: Path) -> Iterator[Up]:
-    """Return a starter of ``headroom up``; what still runs at the end is stopped."""
+@contextlib.contextmanager
+def _starter(directory: Path) -> Iterator[Up]:
     with ExitStack() as stack:
 
         def start(*arguments: str, **changes: str) -> Running:
-            data_dir = short_dir / "data"
+            data_dir = directory / "data"
             process = headroom("up", "--port", "0", "--data-dir", str(data_dir), *arguments, **changes)
             stack.callback(_end, process)
             line = await_line(process)
@@ -102,6 +100,27 @@ def up(short_dir: Path) -> Iterator[Up]:
             return Running(process=process, url=line.removeprefix(_READY).strip(), data_dir=data_dir)
 
         yield start
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """Return an empty directory whose path leaves room for a socket."""
+    with _short_directory() as path:
+        yield path
+
+
+@pytest.fixture
+def up(short_dir: Path) -> Iterator[Up]:
+    """Return a starter of ``headroom up``; what still runs at the end is stopped."""
+    with _starter(short_dir) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[Running]:
+    """Return one that tests share: each leaves it ready, with every part running."""
+    with _short_directory() as path, _starter(path) as start:
+        yield start()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
