@@ -23,7 +23,7 @@ from service.estimator.workload import (
     Workload,
 )
 from service.jobs.contract import task_of
-from worker.probes.slices import slicings
+from service.probing.slices import slicings
 
 _NUM_SLICED_EARLY = 9
 """Models whose slices are run before workloads are varied."""

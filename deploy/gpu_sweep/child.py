@@ -18,8 +18,8 @@ import torch
 from deploy.gpu_sweep.case import Case, Measured
 from deploy.gpu_sweep.measuring import measure_case
 from service.jobs.contract import ProbeDevice
+from service.probing.refusal import Refusal
 from worker.probes.backend import Backend, backend_for
-from worker.probes.refusal import Refusal
 
 READY = b"ready\n"
 _STDOUT, _STDERR = 1, 2

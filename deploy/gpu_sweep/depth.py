@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from deploy.gpu_sweep.case import Case, Row
 from service.catalog.models import load_architecture, resolve_model
 from service.estimator.workload import TrainWorkload
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
+from service.probing.stack import stack_of
 from worker.probes.extrapolate import LOAD, Reading, at_depth
-from worker.probes.plan import Point
-from worker.probes.refusal import Refusal
-from worker.probes.stack import stack_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

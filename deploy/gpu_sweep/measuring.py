@@ -6,11 +6,11 @@ import msgspec
 
 from deploy.gpu_sweep.case import Case, Measured
 from service.catalog.models import load_architecture, load_config, resolve_model
+from service.probing.plan import Point, Question, asked_point
 from worker.probes.backend import Backend, Session, Subject
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.run import Outcome
 from worker.probes.measure import subject_of
-from worker.probes.plan import Point, Question, asked_point
 
 _DEADLINE_S = 3600.0
 """A case is killed from outside; nothing in it plans by the time that it has."""

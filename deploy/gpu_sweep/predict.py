@@ -10,7 +10,7 @@ from service.estimator.device import Device
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import estimate
 from service.estimator.speed.throughput import WorkCache, throughput_of
-from worker.probes.stack import keep
+from service.probing.stack import keep
 
 _BOUNDLESS = Device(name="any", capacity_bytes=2**60, usable_bytes=2**60)
 """For devices that the catalogue does not know: bytes of tensors do not depend on it."""

@@ -13,6 +13,7 @@ import msgspec
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import ArtifactName, KeptFile
+from service.jobs.host import Host
 
 
 class ProbeDevice(StrEnum):
@@ -148,11 +149,12 @@ class PlannedRun(_Message, frozen=True, kw_only=True):
 
 
 class Planned(_Message, frozen=True, kw_only=True, tag_field="type", tag="plan"):
-    """What is going to be run, told before anything is; ``expected_s`` is for all of it."""
+    """What is going to be run, told before anything is; ``expected_s`` is for all of it, on this ``host``."""
 
     runs: tuple[PlannedRun, ...]
     expected_s: float
     notes: tuple[str, ...] = ()
+    host: Host | None = None
 
 
 class Sample(_Message, frozen=True, kw_only=True, tag_field="type", tag="sample"):

@@ -8,11 +8,11 @@ from typing import IO
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, ProtocolError
 from service.jobs.wire import decode_request, encode_line
 from service.logs import configure, logger
+from service.probing.refusal import Refusal
 from service.telemetry.origin import begin_from
 from service.telemetry.spans import Kind, span, traced
 from worker.probes.courtesy import give_way
 from worker.probes.phases import Phases
-from worker.probes.refusal import Refusal
 
 _STDOUT, _STDERR = 1, 2
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from service.estimator.units import format_bytes
+from service.probing.plan import Plan, Point, Question
+from service.probing.refusal import Refusal
+from service.probing.stack import stack_of
 from worker.probes.extrapolate import Answer, Reading, at_depth, at_tokens, instants_of
-from worker.probes.plan import Plan, Point, Question
-from worker.probes.refusal import Refusal
-from worker.probes.stack import stack_of
 
 ROUNDING_BYTES = 512
 """Lines through exact bytes are exact; what is left below this are step counters and roundings of a half."""

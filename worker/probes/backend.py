@@ -10,10 +10,11 @@ from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
 from service.estimator.workload import Workload
 from service.jobs.contract import AtPeak, FailureKind, ProbeDevice, Sample
+from service.jobs.host import Host
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
 from worker.probes.extrapolate import Reading
 from worker.probes.kernels import Kernel
-from worker.probes.plan import Host, Point
-from worker.probes.refusal import Refusal
 
 Tell = Callable[[str], None]
 Keep = Callable[[object], None]

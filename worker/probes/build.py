@@ -25,9 +25,9 @@ from service.estimator.dtypes import DType
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.workload import Lora
 from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
+from service.probing.stack import stack_of
 from worker.probes.cut import cut_to
-from worker.probes.refusal import Refusal
-from worker.probes.stack import stack_of
 
 TORCH_DTYPES = {DType.FP32: torch.float32, DType.BF16: torch.bfloat16, DType.FP16: torch.float16}
 

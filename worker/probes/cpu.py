@@ -5,12 +5,13 @@ import torch
 from service.estimator.dtypes import DType
 from service.jobs.artifacts import NO_SNAPSHOT
 from service.jobs.contract import FailureKind, ProbeDevice
+from service.jobs.host import Host
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
 from worker.probes import host
 from worker.probes.backend import Keep, Session, Subject, Tell
 from worker.probes.efficient import efficient_kernels
-from worker.probes.plan import Host, Point
 from worker.probes.products import fast_products
-from worker.probes.refusal import Refusal
 from worker.probes.session import matrix_flops, run_point
 
 _INTERPRETER_BYTES = 900 * 1024**2

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from transformers import PreTrainedConfig
 
 from service.jobs.contract import FailureKind
-from worker.probes.refusal import Refusal
-from worker.probes.stack import Stack
+from service.probing.refusal import Refusal
+from service.probing.stack import Stack
 
 _ENCODER_DEPTHS = ("encoder_layers", "num_layers")
 _DECODER_DEPTHS = ("decoder_layers", "num_decoder_layers")

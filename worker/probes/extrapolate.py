@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.jobs.contract import FailureKind
-from worker.probes.lines import LAYER_ROWS, Fit, LayerRow, Row, counted, fit
-from worker.probes.plan import Point
-from worker.probes.refusal import Refusal
+from service.probing.lines import LAYER_ROWS, Fit, LayerRow, Row, counted, fit
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
 
 LOAD = "load"
 _LAYER = "layer:"

@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
 from worker.probes.recorder import mark
-from worker.probes.refusal import Refusal
 
 _EMBEDDING, _MIDDLE, _HEAD = "embedding", "middle", "head"
 """What runs before the first layer, between two stacks, and after the last layer."""

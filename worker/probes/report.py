@@ -10,11 +10,11 @@ import torch
 
 from service.jobs.contract import InstantReading, Peaks, ProbeDevice, ProbeReading, ProbeResult, StepTime
 from service.jobs.ranks import shares_work
+from service.probing.plan import Plan
 from worker.probes.answer import is_linear
 from worker.probes.backend import Backend, Session, Subject
 from worker.probes.extrapolate import Answer, instants_of
 from worker.probes.kernels import Kernel
-from worker.probes.plan import Plan
 from worker.probes.ranks.parallelize import rank_notes
 
 LOAD = "load"

@@ -8,12 +8,12 @@ import torch
 
 from service.estimator.dtypes import DType
 from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.probing.plan import NUM_STEPS, Point
 from worker.probes.backend import Session, Subject, Tell
 from worker.probes.build import TORCH_DTYPES
 from worker.probes.efficient import cpu_choices
 from worker.probes.extrapolate import Reading, instant_of
 from worker.probes.host import peak_resident_bytes
-from worker.probes.plan import NUM_STEPS, Point
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch, mark, recording
 from worker.probes.serving import make_server, serve

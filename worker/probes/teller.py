@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from service.estimator.units import format_bytes
-from service.jobs.contract import Planned, PlannedRun, ProbeLine, Progress, Sample
+from service.jobs.contract import ProbeLine, Progress, Sample
+from service.jobs.host import Host
+from service.probing.plan import Plan, Point
+from service.probing.planning import planned
 from worker.probes.host import resident_bytes
-from worker.probes.plan import Plan, Point
 
 Say = Callable[[ProbeLine], None]
 
@@ -18,24 +20,14 @@ class Teller:
 
     say: Say
     plan: Plan
+    host: Host
     steps_per_point: int
     began: float = field(default_factory=time.monotonic)
     done: int = 0
 
     def announce(self) -> None:
         """Tell what is going to be run, before anything is."""
-        runs = tuple(
-            PlannedRun(
-                num_layers=run.point.num_layers,
-                micro_batch_size=run.point.micro_batch_size,
-                sequence_length=run.point.sequence_length + run.point.output_tokens,
-                output_tokens=run.point.output_tokens,
-                why=run.why,
-                expected_s=round(run.expected_s, 3),
-            )
-            for run in self.plan.runs
-        )
-        self.say(Planned(runs=runs, expected_s=round(self.plan.expected_s, 3), notes=self.plan.notes))
+        self.say(planned(self.plan, self.host))
 
     def about(self, point: Point) -> Callable[[str], None]:
         """Return what tells of one step of one point."""

@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from service.estimator.workload import Checkpointing, TrainWorkload
+from service.probing.plan import NUM_MICRO_BATCHES
 from worker.probes.assemble import assemble
 from worker.probes.build import TORCH_DTYPES
 from worker.probes.cuda_choices import Choices, cuda_choices
@@ -17,7 +18,6 @@ from worker.probes.inputs import Batch, training_batch
 from worker.probes.kernels import Kernel
 from worker.probes.marks import LossMarks, Marks, mark_head, mark_layers
 from worker.probes.optimizers import Stepper, make_stepper
-from worker.probes.plan import NUM_MICRO_BATCHES
 from worker.probes.recorder import mark
 
 STEP_MARK = "step/"

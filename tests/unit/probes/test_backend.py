@@ -3,9 +3,9 @@
 import pytest
 
 from service.jobs.contract import FailureKind, ProbeDevice
+from service.probing.refusal import Refusal
 from worker.probes import backend
 from worker.probes.backend import backend_for
-from worker.probes.refusal import Refusal
 
 
 def test_the_cpu_has_a_backend() -> None:

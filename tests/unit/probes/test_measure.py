@@ -36,10 +36,10 @@ from service.jobs.contract import (
     Sample,
     task_of,
 )
+from service.jobs.host import Host
+from service.probing.refusal import Refusal
 from worker.probes.cpu import CpuBackend
 from worker.probes.measure import measure
-from worker.probes.plan import Host
-from worker.probes.refusal import Refusal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # PEFT still asks for it

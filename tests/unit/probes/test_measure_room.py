@@ -12,11 +12,12 @@ from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.workload import TrainWorkload
 from service.jobs.contract import FailureKind, ModelSource, Planned, PlannedRun, ProbeDevice, ProbeLine, ProbeRequest, task_of
+from service.jobs.host import Host
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
 from tests.tiny_models import tiny_config
-from worker.probes.backend import Session, Subject, Tell
+from worker.probes.backend import Keep, Session, Subject, Tell
 from worker.probes.measure import measure
-from worker.probes.plan import Host, Point
-from worker.probes.refusal import Refusal
 
 CONFIG = tiny_config("llama") | {"num_hidden_layers": 1}
 TRAIN = TrainWorkload(sequence_length=256, precision=POLICIES["bf16"])
@@ -34,9 +35,9 @@ class PlanningGpu:
         del dtype
         return Host(available_bytes=self.available_bytes, flops_per_second=1e18, reserves=True)
 
-    def run(self, subject: Subject, point: Point, *, tell: Tell) -> Session:
+    def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:
         """Stop where the first run would begin."""
-        del subject, point, tell
+        del subject, point, tell, keep
         raise Refusal(FailureKind.PROBE_ERROR, "planned")
 
     def environment(self) -> dict[str, str | int | None]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from service.estimator.dtypes import DType
 from service.estimator.workload import Allocator
 from service.jobs.contract import FailureKind, ProbeDevice
+from service.jobs.host import Host
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
 from worker.nvml.library import Api
 from worker.nvml.sampler import sampling
 from worker.probes.backend import Keep, Session, Subject, Tell
@@ -16,8 +19,6 @@ from worker.probes.cuda.run import Outcome, Run, untimed
 from worker.probes.cuda.speed import Ruler, copied_bytes_per_second, matrix_flops
 from worker.probes.cuda.story import Heard, session_of
 from worker.probes.cuda.watch import NUM_ROUNDS
-from worker.probes.plan import Host, Point
-from worker.probes.refusal import Refusal
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from service.estimator.dtypes import DType
 from service.estimator.precision import POLICIES
 from service.estimator.units import format_bytes
 from service.estimator.workload import Allocator, ServeWorkload, TrainWorkload, Workload
+from service.probing.plan import Point
 from worker.nvml.gpus import driver_version, list_gpus
 from worker.nvml.library import opened
 from worker.nvml.readers import reader_of
@@ -22,7 +23,6 @@ from worker.probes.backend import Session, Subject
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.ground import NoGround
 from worker.probes.kernels import Kernel
-from worker.probes.plan import Point
 from worker.probes.shelf import PICKLE_PROTOCOL
 
 _CONFIG = {

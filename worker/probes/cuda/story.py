@@ -7,6 +7,7 @@ from statistics import median
 from service.estimator.units import format_bytes
 from service.estimator.workload import Allocator
 from service.jobs.contract import Sample
+from service.probing.plan import Point
 from worker.nvml.sampler import Sampler
 from worker.nvml.series import DEVICE_USED, POWER, PROCESS_USED, UTILIZATION
 from worker.probes import host
@@ -16,7 +17,6 @@ from worker.probes.cuda.ground import Ground, NoGround
 from worker.probes.cuda.run import Exhausted, Outcome
 from worker.probes.cuda.watch import reserved_by_stretch, stretches_of
 from worker.probes.extrapolate import Reading, instant_of
-from worker.probes.plan import Point
 from worker.probes.session import reading_of
 
 MAX_SAMPLES = 120

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from service.estimator.layout import Layout
 from service.jobs.contract import FailureKind
 from service.jobs.ranks import shares_work
-from worker.probes.refusal import Refusal
+from service.probing.refusal import Refusal
 
 _ALONE = Layout()
 _LAYOUT: ContextVar[Layout] = ContextVar("layout", default=_ALONE)

@@ -8,12 +8,12 @@ from service.estimator.layout import Layout, Sharding
 from service.estimator.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind
 from service.jobs.ranks import rank_obstacles
+from service.probing.refusal import Refusal
 from worker.probes.ranks.fully_sharded import shard_fully
 from worker.probes.ranks.materialize import materialize
 from worker.probes.ranks.mesh import make_grid
 from worker.probes.ranks.replicated import replicate
 from worker.probes.ranks.tensor_parallel import split_layers
-from worker.probes.refusal import Refusal
 
 
 def parallelize(subject: nn.Module, layout: Layout, workload: Workload, *, device: str) -> nn.Module:

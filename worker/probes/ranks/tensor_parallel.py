@@ -5,7 +5,7 @@ from transformers import PreTrainedModel
 from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 
 from service.jobs.contract import FailureKind
-from worker.probes.refusal import Refusal
+from service.probing.refusal import Refusal
 
 _OF_EMBEDDINGS = frozenset({"embedding_rowwise", "embedding_colwise"})
 

@@ -3,9 +3,10 @@
 from service.estimator.dtypes import DType
 from service.estimator.workload import Allocator, TrainWorkload
 from service.jobs.contract import ProbeDevice
+from service.jobs.host import Host
+from service.probing.plan import Point
 from worker.probes import host
 from worker.probes.backend import Keep, Session, Subject, Tell
-from worker.probes.plan import Host, Point
 from worker.probes.session import highest, reading_of, steady_stretches
 from worker.probes.trace.caching import replay
 from worker.probes.trace.holdings import at_peak

@@ -10,12 +10,12 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from service.estimator.workload import ServeWorkload, TrainWorkload
 from service.jobs.contract import FailureKind
+from service.probing.plan import NUM_STEPS, Point
+from service.probing.refusal import Refusal
 from worker.probes.backend import Subject, Tell
 from worker.probes.build import TORCH_DTYPES
-from worker.probes.plan import NUM_STEPS, Point
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import listening, mark
-from worker.probes.refusal import Refusal
 from worker.probes.serving import make_server, serve
 from worker.probes.trace.choices import traced_choices
 from worker.probes.trace.cuda_kernels import SCRATCH, Scratch

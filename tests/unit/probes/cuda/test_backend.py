@@ -6,6 +6,8 @@ from service.estimator.dtypes import DType
 from service.estimator.precision import POLICIES
 from service.estimator.units import format_bytes
 from service.estimator.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.probing.plan import Point
+from service.probing.refusal import Refusal
 from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
 from tests.fake_nvml import FakeGpu, FakeNvml
 from worker.probes.backend import Session, Subject
@@ -15,8 +17,6 @@ from worker.probes.cuda.speed import Ruler
 from worker.probes.cuda.watch import NUM_ROUNDS, NUM_TIMED_ROUNDS
 from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import Kernel
-from worker.probes.plan import Point
-from worker.probes.refusal import Refusal
 from worker.probes.session import run_point
 
 CONFIG = {

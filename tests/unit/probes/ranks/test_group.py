@@ -10,8 +10,8 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
 from service.estimator.layout import Layout
 from service.jobs.contract import FailureKind
+from service.probing.refusal import Refusal
 from worker.probes.ranks.group import current_layout, fake_ranks
-from worker.probes.refusal import Refusal
 
 LAYOUT = Layout(data_parallel=4, tensor_parallel=2)
 

@@ -4,10 +4,10 @@ import pytest
 
 from service.estimator.precision import POLICIES
 from service.estimator.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.probing.plan import Point
 from worker.probes.backend import Subject
 from worker.probes.cpu import CpuBackend
 from worker.probes.kernels import Kernel
-from worker.probes.plan import Point
 from worker.probes.session import highest, steady_stretches
 from worker.probes.trace.backend import TraceBackend
 from worker.probes.trace.holdings import at_peak

@@ -12,10 +12,11 @@ from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
 from service.estimator.workload import Checkpointing, TrainWorkload
+from service.jobs.host import Host
+from service.probing.duration import point_seconds
+from service.probing.plan import Question, asked_point
 from tests.tiny_models import tiny_config
-from worker.probes.duration import point_seconds
 from worker.probes.measure import subject_of
-from worker.probes.plan import Host, Question, asked_point
 from worker.probes.trace.backend import TraceBackend
 from worker.probes.trace.recorder import StorageRecorder
 from worker.probes.trace.speed import operators_per_second

@@ -8,8 +8,9 @@ from service.estimator.modules.delta_net import CHUNK, DeltaNet
 from service.estimator.modules.mamba import MambaBlock, MambaMixer
 from service.estimator.units import ceil_div
 from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
-from worker.probes.plan import NUM_MICRO_BATCHES, Host, Point, Question
-from worker.probes.stack import keep
+from service.jobs.host import Host
+from service.probing.plan import NUM_MICRO_BATCHES, Point, Question
+from service.probing.stack import keep
 
 STEP_BYTES_PER_PARAMETER = 60
 """What a foreach AdamW step reads and writes per parameter."""

@@ -9,11 +9,12 @@ from service.estimator.architecture import Architecture
 from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.units import format_bytes
 from service.estimator.workload import TrainWorkload
-from service.jobs.contract import FailureKind
-from worker.probes.duration import point_seconds
-from worker.probes.plan import Host, Plan, Point, Question, Run, asked_point
-from worker.probes.refusal import Refusal
-from worker.probes.slices import Slice, check_slice, slicings, whole
+from service.jobs.contract import FailureKind, Planned, PlannedRun
+from service.jobs.host import Host
+from service.probing.duration import point_seconds
+from service.probing.plan import Plan, Point, Question, Run, asked_point
+from service.probing.refusal import Refusal
+from service.probing.slices import Slice, check_slice, slicings, whole
 
 MAX_BUDGET_S = 120.0
 BUDGET_SHARE = 0.5
@@ -43,6 +44,22 @@ def make_plan(question: Question, host: Host, analytic_bytes: AnalyticBytes) -> 
                     runs = checked
             return Plan(asked=asked, runs=runs, notes=_notes(asked, sizes, slices))
     raise _refusal(_smallest(asked, choices[-1]), question, host, analytic_bytes)
+
+
+def planned(plan: Plan, host: Host) -> Planned:
+    """Return a plan as it is told: sizes as a reading has them, and what it rests on."""
+    runs = tuple(
+        PlannedRun(
+            num_layers=run.point.num_layers,
+            micro_batch_size=run.point.micro_batch_size,
+            sequence_length=run.point.sequence_length + run.point.output_tokens,
+            output_tokens=run.point.output_tokens,
+            why=run.why,
+            expected_s=round(run.expected_s, 3),
+        )
+        for run in plan.runs
+    )
+    return Planned(runs=runs, expected_s=round(plan.expected_s, 3), notes=plan.notes, host=host)
 
 
 def _runs(sizes: tuple[Point, ...], slices: tuple[Slice, ...], question: Question, host: Host) -> tuple[Run, ...]:

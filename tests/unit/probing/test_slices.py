@@ -7,10 +7,10 @@ import pytest
 from service.catalog.models import list_models, load_architecture, load_config, resolve_model
 from service.estimator.architecture import Architecture
 from service.estimator.families.registry import architecture_from_config
+from service.probing.lines import decides
+from service.probing.slices import Slice, check_slice, slicings
+from service.probing.stack import keep, stack_of
 from worker.probes.build import cut_config
-from worker.probes.lines import decides
-from worker.probes.slices import Slice, check_slice, slicings
-from worker.probes.stack import keep, stack_of
 
 UNREADABLE_CUTS = {"llama4_text"}
 """The estimator reads the published patterns of these only, and a slice has another."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
-from worker.probes.lines import decides
-from worker.probes.stack import Stack, stack_of
+from service.probing.lines import decides
+from service.probing.stack import Stack, stack_of
 
 PERIODIC_FAMILIES = frozenset({"jamba"})
 """Families whose config says by a period which layer is of which kind, so that it can be cut to neighbouring layers only."""

@@ -10,10 +10,11 @@ from service.estimator.layout import Layout
 from service.estimator.units import GIB
 from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
 from service.jobs.contract import FailureKind
+from service.jobs.host import Host
+from service.probing.plan import Plan, Point, Question
+from service.probing.planning import MIN_SEQUENCE, make_plan
+from service.probing.refusal import Refusal
 from tests.tiny_models import tiny_config
-from worker.probes.plan import Host, Plan, Point, Question
-from worker.probes.planning import MIN_SEQUENCE, make_plan
-from worker.probes.refusal import Refusal
 
 BIG_HOST = Host(available_bytes=10_000 * GIB, flops_per_second=1e18, state_bytes_per_second=1e12, scratch_factor=1.25)
 TRACER = Host(operators_per_second=14_000.0)
