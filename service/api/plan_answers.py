@@ -8,9 +8,9 @@ from service.api.schemas.how_many import CandidateAnswer, FamilyAnswer, HowManyA
 from service.api.words import gpu_words, layout_words, workload_words
 from service.estimator.device import Device
 from service.planner.candidates import Candidate, Rejected
-from service.planner.counts import Unfilled
 from service.planner.offered import Plan
 from service.planner.remedies import Remedy
+from service.planner.unfilled import Unfilled
 
 
 def how_many_answer(

@@ -95,7 +95,9 @@ def _short_store(estimate: Estimate) -> _Store | None:
 def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
     if estimate.serving is not None and estimate.serving.smallest_bytes is not None:
-        return _of_budget(estimate, estimate.serving, usable_bytes)
+        replicas = nearest.layout.data_parallel
+        each = f"each of {replicas} replicas of {nearest.num_gpus // replicas}: " if replicas > 1 else ""
+        return each + _of_budget(estimate, estimate.serving, usable_bytes)
     usable = f"of {format_bytes(usable_bytes)} usable"
     if largest.bytes > usable_bytes:
         verb = "need" if part.endswith("s") else "needs"

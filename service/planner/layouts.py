@@ -71,7 +71,7 @@ class Space:
     def __init__(self, model: Architecture, question: Question, offer: Offer) -> None:
         """Look at nothing but how the model divides."""
         self.question = question
-        self._model, self._offer = model, offer
+        self.model, self._offer = model, offer
         self._slots: dict[tuple[Split, int], tuple[Slot, ...]] = {}
         self._widest: dict[tuple[int, ...], tuple[Widest, ...]] = {}
         self._full: dict[int, Mapping[int, int]] = {}
@@ -87,17 +87,17 @@ class Space:
         self.asked = asked
         self._words: dict[str, Any] = {field.name: getattr(asked, field.name) for field in fields(asked)}
         self._alone = offer.device.mig_profile is not None
-        self._splits = Splits(model, question, asked, island_size=offer.island_size, alone=self._alone)
+        self.splits = Splits(model, question, asked, island_size=offer.island_size, alone=self._alone)
 
     @property
     def refused(self) -> Config | None:
         """Return the first configuration that a rule forbids."""
-        return self._splits.refused
+        return self.splits.refused
 
     @property
     def is_split(self) -> bool:
         """Whether degrees can be had at all, on however many GPUs."""
-        return bool(self._splits.listed)
+        return bool(self.splits.listed)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ class Space:
     def slots(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return every layout of so many GPUs that some batch can run in."""
         filled = self._filled(num_gpus)
-        found = (self._of_split(split, filled[split.num_ranks]) for split in self._splits.listed if split.num_ranks in filled)
+        found = (self._of_split(split, filled[split.num_ranks]) for split in self.splits.listed if split.num_ranks in filled)
         return tuple(chain.from_iterable(found))
 
     def widest(self, counts: tuple[int, ...]) -> tuple[Widest, ...]:
@@ -130,7 +130,7 @@ class Space:
         seen: set[tuple[Split, int]] = set()
         for count in reversed(counts):
             filled, added = self._filled(count), []
-            for split in self._splits.listed:
+            for split in self.splits.listed:
                 ranks = filled.get(split.num_ranks)
                 known = (split, 0 if ranks is None else self._ring(split, ranks))
                 if ranks is not None and known not in seen and (found := self._of_split(split, ranks)):
@@ -161,7 +161,7 @@ class Space:
         matter = self._ranks_matter.get(name)
         if matter is None:
             bounded = self.question.limits.global_batch_size is not None
-            matter = self._ranks_matter[name] = bounded or self._splits.reach(slot.way).ranks_matter
+            matter = self._ranks_matter[name] = bounded or self.splits.reach(slot.way).ranks_matter
         key = (name, slot.layout.pipeline_parallel, slot.layout.data_parallel if matter else 0)
         found = self._batches.get(key)
         if found is None:
@@ -175,12 +175,12 @@ class Space:
             return
         open_ = self.question.is_open("activation_checkpointing")
         words = _RECOMPUTED if open_ else (workload.activation_checkpointing,)
-        sized, reach = tuple(self._sized(workload, layout)), self._splits.reach(slot.way)
+        sized, reach = tuple(self._sized(workload, layout)), self.splits.reach(slot.way)
         for rank, word in enumerate(_RECOMPUTED):
             found = [Batch(rank, size, min(steps, layout.pipeline_parallel), steps) for size, steps in sized if word in words]
             for asked in found if reach.sizes_matter else found[:1]:
                 if not reach.runs(*self.config(slot, asked)):
-                    self._splits.refuse(*self.config(slot, asked))
+                    self.splits.refuse(*self.config(slot, asked))
                     found = [batch for batch in found if reach.sizes_matter and batch != asked]
             yield from found
 
@@ -221,7 +221,7 @@ class Space:
     @cached_property
     def _divisors(self) -> Mapping[int, int]:
         """How many splits have so many GPUs in one data-parallel rank."""
-        return Counter(split.num_ranks for split in self._splits.listed)
+        return Counter(split.num_ranks for split in self.splits.listed)
 
     def _filled(self, num_gpus: int) -> Mapping[int, int]:
         """Return the data-parallel ranks that fill so many GPUs, by the GPUs of one of them, where some number does."""
@@ -250,7 +250,7 @@ class Space:
         if shards == 1 and not needs_no_partner(way, self.question):
             return
         words = self._words | dict(zip(DEGREES, degrees, strict=True))
-        words |= {"data_parallel": ranks, "sharding": self._splits.sharding(way), "sequence_parallel": split.sequence_parallel}
+        words |= {"data_parallel": ranks, "sharding": self.splits.sharding(way), "sequence_parallel": split.sequence_parallel}
         for stage in self._stages(way, shards):
             try:
                 layout = Layout(**(words | {"zero_stage": stage}))
@@ -264,7 +264,7 @@ class Space:
     @cached_property
     def _elsewhere(self) -> tuple[tuple[Offload, Quantization | None], ...]:
         moved = offloads(self.question, has_nvme=self.asked.nvme_bytes is not None)
-        return tuple(product(moved, quantizations(self._model, self.question)))
+        return tuple(product(moved, quantizations(self.model, self.question)))
 
     def _is_legal(self, slot: Slot) -> bool:
         workload = self.question.workload
@@ -272,9 +272,9 @@ class Space:
             workload = replace(workload, offload=slot.offload)
         elif isinstance(workload, ServeWorkload) and slot.quantization not in {None, workload.quantization}:
             workload = replace(workload, quantization=slot.quantization or workload.quantization)
-        allowed = self._splits.reach(slot.way).places(workload, slot.layout)
+        allowed = self.splits.reach(slot.way).places(workload, slot.layout)
         if not allowed:
-            self._splits.refuse(workload, slot.layout)
+            self.splits.refuse(workload, slot.layout)
         return allowed
 
     def _stages(self, way: Way, shards: int) -> tuple[int, ...]:

@@ -6,10 +6,10 @@ from math import inf
 
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.planner.candidates import Candidate, Rejected
-from service.planner.counts import Unfilled
 from service.planner.offer import Offer
 from service.planner.remedies import Remedy
 from service.planner.subject import Subject
+from service.planner.unfilled import Unfilled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.clock import excess
-from service.planner.counts import Unfilled, unfilled
 from service.planner.layouts import Slot, Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
@@ -17,6 +16,7 @@ from service.planner.refusals import nothing_to_try, too_few, why_none, why_refu
 from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
+from service.planner.unfilled import unfilled
 from service.planner.widening import Larger, none_larger, smallest_change
 
 MAX_CANDIDATES = 4
@@ -95,7 +95,7 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
             found = _cheaper_run(search, counts, found)
     searched = Searched(layouts=search.num_considered, estimated=search.num_estimated, pruned=_counters(search))
     if found:
-        left = () if objective is Objective.FASTEST else _unfilled(space, found[0].num_gpus)
+        left = () if objective is Objective.FASTEST else tuple(unfilled(space, found[0].num_gpus, offer.counts))
         return Plan(num_gpus=found[0].num_gpus, candidates=found, rejected=rejected, unfilled=left, searched=searched)
     if not rejected:
         unbatched = question.limits.global_batch_size is not None
@@ -113,12 +113,6 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         reason=why_none(question, offer, [count for count in counts if space.slots(count)], closest, placeable=placeable),
         closest=closest,
     )
-
-
-def _unfilled(space: Space, num_gpus: int) -> tuple[Unfilled, ...]:
-    """Return the numbers below a plan's that no layout fills."""
-    below = tuple(number for number in space.numbers if number < num_gpus)
-    return tuple(unfilled(space.question, below, frozenset(number for number in below if space.slots(number))))
 
 
 def _without_counts(search: Search, offer: Offer) -> Plan:
@@ -140,15 +134,15 @@ def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...
             if found:
                 return found, tuple(misses)
         miss = search.rejection(count)
-        if miss is not None and not _is_told(search, misses, miss):
+        if miss is not None:
             misses.append(miss)
-    return (), tuple(misses)
+    return (), _told_once(misses) if isinstance(search.question.workload, ServeWorkload) else tuple(misses)
 
 
-def _is_told(search: Search, misses: Sequence[Rejected], miss: Rejected) -> bool:
-    """Whether a miss says of more replicas what has been said of fewer: that one of them does not fit."""
-    serves = isinstance(search.question.workload, ServeWorkload)
-    return serves and miss.missing_bytes > 0 and any(miss.reason == before.reason for before in misses)
+def _told_once(misses: Sequence[Rejected]) -> tuple[Rejected, ...]:
+    """Return misses without those that say of more replicas what has been said of fewer: that one of them does not fit."""
+    first = {miss.missing_bytes: miss for miss in reversed(misses) if miss.missing_bytes}
+    return tuple(miss for miss in misses if not miss.missing_bytes or first[miss.missing_bytes] is miss)
 
 
 def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:

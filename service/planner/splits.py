@@ -42,7 +42,7 @@ class Splits:
         self.refused: Config | None = None
         """The first configuration that a rule forbids."""
         self._model, self._question, self._asked = model, question, asked
-        self._island = island_size or asked.gpus_per_node
+        self.island = island_size or asked.gpus_per_node
         self._alone = alone
         self._reaches: dict[str, Reach] = {}
 
@@ -90,7 +90,7 @@ class Splits:
         """Return the largest degree that is tried; tensor-parallel ranks stay on an island."""
         match name:
             case "tensor_parallel":
-                return self._island
+                return self.island
             case "pipeline_parallel":
                 return min(MAX_STAGES, self._model.num_hidden_layers)
             case "context_parallel":
