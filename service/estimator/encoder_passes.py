@@ -45,7 +45,7 @@ def _started(tape: Tape, run: Recording, model: EncoderDecoder, how: ServingPass
     step = EncoderDecoderStep(model, run)
     encoding, decoding = model.stacks()
     memory = step.encoded(step.inputs(), encoding)
-    run.cache = how.cache
+    run.store = how.store
     _read(tape, step, step.decoded(memory, decoding))
 
 
@@ -54,7 +54,7 @@ def _continued(tape: Tape, run: Recording, model: EncoderDecoder, how: ServingPa
 
     Who generates holds the input and what the encoder gave until the end (``model_kwargs["encoder_outputs"]``).
     """
-    run.decoder_length, run.cache = 1, how.cache
+    run.decoder_length, run.store = 1, how.store
     step = EncoderDecoderStep(model, run)
     step.inputs()
     held = step.source.tokens(model.spec.hidden_size)

@@ -4,6 +4,7 @@ from functools import partial
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
+from service.estimator.caching import Store
 from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.explain import ordered
 from service.estimator.moments import Moment, all_corrected
@@ -27,7 +28,9 @@ def explain_encoding(model: Architecture, workload: ServeWorkload, host: Host, r
     cache = _cache_bytes(model, workload, workload.output_tokens)
     parts: dict[str, dict[str, int]] = {"load": {}, "prefill": _parts(highs, Section.PREFILL, workload)}
     if Section.DECODE in highs:
-        parts["decode"] = _parts(highs, Section.DECODE, workload) | {"kv_cache": cache}
+        decode = _parts(highs, Section.DECODE, workload)
+        before = _cache_bytes(model, workload, workload.output_tokens - 1)
+        parts["decode"] = decode | {"kv_cache": before + decode.get("kv_cache", 0)}
     tokens = workload.num_sequences * (workload.prompt_tokens + workload.output_tokens)
     walked = [
         Moment(name=name, allocated_bytes=weights + sum(of.values()), parts=of | {"weights": weights})
@@ -59,7 +62,7 @@ def _pass(model: Architecture, workload: ServeWorkload) -> ServingPass:
     return ServingPass(
         dtype=workload.weight_dtype,
         attention=workload.attention,
-        cache=workload.cache,
+        store=Store(kind=workload.cache),
         prefill_window=window if window is not None and workload.prompt_tokens >= window else None,
         decoder_start=decoder_start(model, workload),
         decoder_output=workload.output_tokens,

@@ -33,10 +33,10 @@ def prefilled_bytes(model: Architecture, workload: ServeWorkload) -> int:
 
 
 def decoding_bytes(model: Architecture, workload: ServeWorkload) -> int:
-    """Return the bytes in the last decode step: a window's layer keeps a view of a window of tokens."""
+    """Return the bytes before the last decode step: a window's layer keeps a view of a window of tokens."""
     if workload.cache is Cache.STATIC:
         return _static_bytes(model, workload)
-    tokens = workload.prompt_tokens + workload.output_tokens
+    tokens = workload.prompt_tokens + workload.output_tokens - 1
     return _bytes(model, workload, tokens, in_window=lambda window: min(tokens, window))
 
 

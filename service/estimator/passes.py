@@ -1,17 +1,19 @@
 """Walks a model: records one training step or one serving pass on a tape."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from service.estimator.adapters.stacks import stacks_of
 from service.estimator.architecture import Architecture
+from service.estimator.caching import Store
 from service.estimator.dtypes import DType
+from service.estimator.extent import Extent
 from service.estimator.images import Images
 from service.estimator.losses import LossPass, record_loss
 from service.estimator.modules.weights import elements_over
 from service.estimator.quantization.scheme import Scheme
-from service.estimator.recording import Extent, Recording
+from service.estimator.recording import Recording
 from service.estimator.step import Step
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import cast
@@ -22,7 +24,7 @@ from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.products import end_autocast, integers
 from service.estimator.tape.units import Gathering, Units
 from service.estimator.tape.unrolling import unrolled
-from service.estimator.workload import Attention, Cache, Checkpointing, Lora
+from service.estimator.workload import Attention, Checkpointing, Lora
 
 Highs = dict[Section, tuple[Point, ...]]
 
@@ -174,7 +176,8 @@ class ServingPass:
 
     dtype: DType
     attention: Attention
-    cache: Cache
+    store: Store
+    """The cache."""
     prefill_window: int | None = None
     """The sliding window when the prompt fills it, or when a static cache makes queries meet all of it."""
     prefill_static: bool = False
@@ -183,8 +186,8 @@ class ServingPass:
     """The sliding window when at least as many tokens are attended to in decode."""
     drops_prompt: bool = False
     """Whether the first decode step drops the prompt from layers with a window: it is recorded as well."""
-    static_length: int | None = None
-    """Tokens of a static cache that eager attention reads whole."""
+    reads_whole: bool = False
+    """Whether attention reads all that a static cache has room for, as eager attention does."""
     prefill_scheme: Scheme | None = None
     """How linear layers are stored, where prefill makes them whole or quantises their input."""
     decode_scheme: Scheme | None = None
@@ -211,7 +214,7 @@ Recorder = Callable[[Architecture, ServingPass], Highs]
 def record_serving(model: Architecture, how: ServingPass) -> Highs:
     """Return the highest points of prefill (``s`` = prompt) and of one decode step (``s`` = tokens in the cache).
 
-    A dynamic cache is part of prefill; in decode, and when it is static, the caller counts it.
+    What a pass adds to the cache is part of it; the caller counts what is there before.
     """
     if not model.shifts_labels:
         record: Recorder = import_module("service.estimator.encoder_passes").record_encoding
@@ -221,8 +224,9 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         tape = Tape(section, Mode.INFERENCE)
         run = Recording(tape, dtype=how.dtype, trains_all=False, attention=_kernel(model, how.attention), lora=None)
         decoding = section is not Section.PREFILL
-        run.cache, run.extent = how.cache, Extent(decoding=decoding, static=how.prefill_static and not decoding)
-        run.drops_prompt, run.static_length = section is Section.FIRST_DECODE, how.static_length
+        run.extent = Extent(decoding=decoding, static=how.prefill_static and not decoding)
+        run.store = replace(how.store, drops_prompt=section is Section.FIRST_DECODE)
+        run.reads_whole = how.store.length if how.reads_whole else None
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
         run.scheme, run.compute = how.decode_scheme if decoding else how.prefill_scheme, how.dtype
         run.batched, run.length = how.batched, how.length

@@ -1,7 +1,7 @@
 """What a module sees while it is recorded: the tape, its weights, the adapters, and how large a token is."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 
 from service.estimator.adapters.frozen import frozen_linear
@@ -9,17 +9,18 @@ from service.estimator.adapters.low_rank import low_rank
 from service.estimator.adapters.parameters import factors_of
 from service.estimator.adapters.site import Site
 from service.estimator.adapters.stacks import Stacks, adapter_factors
+from service.estimator.caching import CachedLayer, Store, through_apart, through_layer
 from service.estimator.dtypes import DType
+from service.estimator.extent import Extent
 from service.estimator.images import Images
 from service.estimator.modules.weights import Linear, Norm, Weight, elements_over
 from service.estimator.parallel.collectives import shared_linear
 from service.estimator.quantization.layers import packed_away, quantises
 from service.estimator.quantization.scheme import Scheme
-from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.hosted import Checkpoint
 from service.estimator.tape.ledger import Category, Storage
-from service.estimator.tape.nodes import Parameter, Value, bytes_of
+from service.estimator.tape.nodes import Parameter, Value
 from service.estimator.tape.norms import (
     bare_norm,
     centred_norm,
@@ -33,7 +34,7 @@ from service.estimator.tape.products import linear
 from service.estimator.tape.shared import Common
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.units import Gathering, Units
-from service.estimator.workload import Attention, Cache, Lora
+from service.estimator.workload import Attention, Lora
 
 _SCALED_NORMS = {
     "rms": rms_norm,
@@ -47,56 +48,6 @@ _ELSEWHERE = {"dora": "dora", "ia3": "vectors", "miss": "vectors"}
 """Variants of adapters, by the module of ``adapters`` that is loaded when one is asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How many elements belong to a token, a position, a row and a score in this pass.
-
-    In training and prefill every position is a query; in a decode step only the last one is.
-    """
-
-    decoding: bool = False
-    static: bool = False
-    """Whether every query meets a whole window of a static cache."""
-    window: int | None = None
-    """Tokens that each query reads at most, when that is less than there are."""
-
-    def tokens(self, count: int) -> Size:
-        """Return ``count`` elements per token that is processed."""
-        return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
-
-    def aligned(self, count: int) -> Size | None:  # noqa: ARG002 - for extents of a known length
-        """Return ``count`` elements per token of a length rounded up to the memory-efficient kernel's 32 rows, if known."""
-        return None
-
-    def cached(self, count: int) -> Size:
-        """Return ``count`` elements per token that is stored: beside the processed ones, a window's worth at most."""
-        if self.window is not None and (self.decoding or self.static):
-            return sizes.per_sequence(count * self.window)
-        return sizes.per_token(count)
-
-    def scores(self, count: int) -> Size:
-        """Return ``count`` elements per query and key."""
-        if self.static and self.window is not None:
-            return sizes.per_token(count * self.window)
-        return self.cached(count) if self.decoding else sizes.per_score(count)
-
-    def positions(self, count: int) -> Size:
-        """Return ``count`` elements per position that is processed."""
-        return sizes.constant(count) if self.decoding else sizes.per_position(count)
-
-    def mask(self, count: int) -> Size:
-        """Return ``count`` elements per query position and key position of each sequence."""
-        return self.scores(count)
-
-    def shared_mask(self, count: int) -> Size:
-        """Return ``count`` elements per query position and key position, for all sequences together."""
-        if self.static and self.window is not None:
-            return sizes.per_position(count * self.window)
-        if self.decoding:
-            return sizes.constant(count * self.window) if self.window is not None else sizes.per_position(count)
-        return sizes.per_mask_element(count)
-
-
 class Recording:
     """One pass over a model: makes the parameters, applies linear layers with their adapters, and norms."""
 
@@ -108,14 +59,13 @@ class Recording:
         self.lora = lora
         self.extent = Extent()
         self.table_dtype = dtype
-        self.cache: Cache | None = None
+        self.store: Store | None = None
         self.padded = False
         self.window_reached = False
         self.batched = False
         self.length: int | None = None
         self.stacks: Stacks | None = None
-        self.static_length: int | None = None
-        self.drops_prompt = False
+        self.reads_whole: int | None = None
         self.names: list[Storage] | None = None
         self.trains_all = trains_all
         self.frozen: tuple[str, ...] = ()
@@ -178,8 +128,8 @@ class Recording:
     def reach(self, window: int | None) -> Extent:
         """Return the extent of a layer: with its window when there are more tokens than it reads."""
         beyond = window is not None and self.window_reached and not self.extent.static and not self.extent.decoding
-        if self.static_length is not None and not beyond:
-            length = min(window or self.static_length, self.static_length)
+        if self.reads_whole is not None and not beyond:
+            length = min(window or self.reads_whole, self.reads_whole)
             return replace(self.extent, window=length, static=not self.extent.decoding)
         return replace(self.extent, window=window) if window is not None and self.window_reached else self.extent
 
@@ -241,54 +191,17 @@ class Recording:
         return self.lora.targets is None or layer.target in self.lora.targets
 
     def cached(self, key: Value, value: Value, elements: int, window: int | None = None) -> tuple[Value, Value]:
-        """Return key and value as attention reads them: through the cache when there is one, ``elements`` per token each.
-
-        A dynamic cache concatenates: a new tensor each time, the old one dropped once the new one is there.
-        """
-        if self.cache is None:
+        """Return key and value as attention reads them: through the cache when there is one, ``elements`` per token each."""
+        if self.store is None:
             return key, value
-        extent = self.reach(window)
-        passes_window = extent.window is not None and not extent.static and not extent.decoding
-        if self.cache is Cache.STATIC and passes_window:
-            return key, value  # a prompt beyond the window is read as it is, and its end copied into the cache
-        numel = extent.cached(elements)
-        if self.cache is Cache.DYNAMIC and self.extent.decoding and window is not None:
-            self._roll(bytes_of(numel, key.dtype), elements * key.dtype.bytes_per_element)
-        rolled = self.extent.decoding and window is not None
-        joined = [self._joined(part, numel, rolled=rolled) for part in (key, value)]
-        self.tape.free(key, value)
-        return joined[0], joined[1]
+        layer = CachedLayer(tape=self.tape, store=self.store, extent=self.extent, reach=self.reach(window), window=window)
+        return through_layer(layer, key, value, elements)
 
     def cached_apart(self, *parts: Value) -> tuple[Value, ...]:
         """Return values of different sizes as attention reads them, each through the cache when there is one."""
-        if self.cache is None:
+        if self.store is None:
             return parts
-        joined = tuple(self._joined(part, sizes.of_each_token(part.numel)) for part in parts)
-        self.tape.free(*parts)
-        return joined
-
-    def _roll(self, size: Size, bytes_per_token: int) -> None:
-        """Record a window's layer in decode: key and value are both new before either old one is dropped."""
-        tape = self.tape
-        category = Category.KV_CACHE if self.drops_prompt else Category.TEMPORARIES
-        made = [tape.allocate(category, size) for _ in range(2)]
-        if not self.drops_prompt:
-            tape.release(*made)
-            return
-        prompt = sizes.subtract(sizes.per_token(bytes_per_token), sizes.per_sequence(bytes_per_token))
-        for _ in made:
-            tape.ledger.remove(Category.KV_CACHE, prompt)
-
-    def _joined(self, part: Value, numel: Size, *, rolled: bool = False) -> Value:
-        """Return the part with what is cached already; the cache itself is counted once, whoever reads it."""
-        tape, size = self.tape, bytes_of(numel, part.dtype)
-        if self.cache is Cache.DYNAMIC and not self.extent.decoding:
-            stored = tape.hold(tape.allocate(Category.KV_CACHE, size))
-        else:
-            if self.cache is Cache.DYNAMIC and not rolled:
-                tape.release(tape.allocate(Category.TEMPORARIES, size))
-            stored = tape.allocate(Category.TEMPORARIES, sizes.ZERO)
-        return Value(stored, numel, part.dtype)
+        return through_apart(CachedLayer(tape=self.tape, store=self.store, extent=self.extent, reach=self.extent), parts)
 
     def adapter(self, name: str, numel: int, dtype: DType) -> Parameter:
         """Return an adapter's tensor, which is trained."""

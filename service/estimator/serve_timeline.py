@@ -7,6 +7,7 @@ from importlib import import_module
 
 from service.estimator.answer import Draft
 from service.estimator.architecture import Architecture
+from service.estimator.caching import Store
 from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.dtypes import DType
@@ -104,10 +105,10 @@ def _held(
     """Return the parts of the target at each instant: loading, prefill, and decode where anything is generated."""
     weights, cache = stored_weights(model, workload, release, scheme), held_bytes(model, workload)
     prefill = _parts(highs[Section.PREFILL], workload.num_sequences, workload.prompt_tokens)
-    counted = counter_bytes(model, workload) + prefill.get("kv_cache", 0)
-    prefill["kv_cache"] = cache if workload.cache is Cache.STATIC else counted
+    fused = release.fuses(scheme, workload.cache)
+    prefill["kv_cache"] = cache if fused else counter_bytes(model, workload) + prefill.get("kv_cache", 0)
     merging = 0
-    if scheme is not None and release.fuses(scheme, workload.cache) and release.frees_merged:
+    if scheme is not None and fused and release.frees_merged:
         merging = merged_projections(model, scheme, workload.weight_dtype)
     parts = {"load": {"weights": weights, "temporaries": merging}, "prefill": prefill | {"weights": weights}}
     if not workload.output_tokens:
@@ -177,18 +178,21 @@ def serving_pass(
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
     windowed = window is not None and prompt + workload.output_tokens >= window
     eager = workload.attention is Attention.EAGER or model.only_eager
-    fused = release.fuses(scheme, workload.cache)
-    made = workload.cache is Cache.STATIC and not fused
+    made = workload.cache is Cache.STATIC and not release.fuses(scheme, workload.cache)
     static = window is not None and made and static_tokens(workload) >= window >= prompt
     return ServingPass(
         dtype=workload.weight_dtype,
         attention=workload.attention,
-        cache=workload.cache,
+        store=Store(
+            kind=workload.cache,
+            length=static_tokens(workload) if made else None,
+            full=window is not None and made and prompt + workload.output_tokens > window,
+        ),
         prefill_window=window if window is not None and (static or prompt >= window) else None,
         prefill_static=static,
         decode_window=window if windowed else None,
         drops_prompt=window is not None and prompt >= window and workload.cache is Cache.DYNAMIC,
-        static_length=static_tokens(workload) if made and eager else None,
+        reads_whole=made and eager,
         prefill_scheme=scheme if _whole(scheme, workload.num_sequences * prompt) else None,
         decode_scheme=scheme if _whole(scheme, workload.num_sequences) else None,
         batched=model.recurrent and workload.num_sequences > 1,
@@ -210,7 +214,8 @@ def _decode(model: Architecture, workload: ServeWorkload, highs: Highs) -> dict[
     The first one begins with the whole prompt in the layers with a window, and drops it layer by layer.
     """
     total = workload.prompt_tokens + workload.output_tokens
-    last = _parts(highs[Section.DECODE], workload.num_sequences, total) | {"kv_cache": decoding_bytes(model, workload)}
+    last = _parts(highs[Section.DECODE], workload.num_sequences, total)
+    last["kv_cache"] = decoding_bytes(model, workload) + last.get("kv_cache", 0)
     if Section.FIRST_DECODE not in highs:
         return last
     first = _parts(highs[Section.FIRST_DECODE], workload.num_sequences, workload.prompt_tokens + 1)

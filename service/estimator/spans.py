@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from service.estimator.recording import Extent
+from service.estimator.extent import Extent
 from service.estimator.tape import sizes
 from service.estimator.tape.sizes import Size
 from service.estimator.units import ceil_div

@@ -1,8 +1,8 @@
 """Walks models whose input is an image: classifiers of images, and pairs of images and texts."""
 
+from service.estimator.extent import Extent
 from service.estimator.modules.contrast import contrastive_loss, similarities, unit_length
 from service.estimator.modules.vision import ImageExtent, reading
-from service.estimator.recording import Extent
 from service.estimator.step import Step
 from service.estimator.tape.images import gathered_position, pixels_of
 from service.estimator.tape.ledger import Category, Section

@@ -12,7 +12,7 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Attention, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Attention, Cache, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, task_of
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure
@@ -91,8 +91,12 @@ CASES = (
     Drawn(family="mamba", workload=replace(SERVE, prompt_tokens=8)),
     Drawn(family="cohere2", workload=SERVE, changes={"head_dim": 64}),
     Drawn(family="llama", workload=SERVE, changes={"num_attention_heads": 8, "vocab_size": 1003}),
-    # A product of several sequences copies its sides where they do not lie head after head, which gradients being off hides not.
+    # A product of several sequences copies its sides where they do not lie head after head.
     Drawn(family="mistral", workload=replace(SERVE, attention=Attention.EAGER)),
+    # A static layer is made when it is first reached: one that is turned in fp32 peaks before its own cache is there.
+    Drawn(family="cohere", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=512)),
+    # Once the window is full, a static layer is rolled in copies.
+    Drawn(family="gemma3_text", workload=replace(SERVE, cache=Cache.STATIC, output_tokens=1), changes={"sliding_window": 16}),
 )
 
 

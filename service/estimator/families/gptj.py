@@ -104,7 +104,7 @@ class GptjAttention:
         table, made = self._table(run, DType.FP32 if fused else key.dtype)
         names += [query, key, *made]
         key, query = (self._rotated(run, part, table, names) for part in (key, query))
-        if fused and run.cache is not None:
+        if fused and run.store is not None:
             key = chain(tape, key, lambda t, part: cast(t, part, x.dtype))
         key, value = run.cached(key, value, self.output.in_features)
         mixed, probabilities = attend_in_fp32(run, query, key, value, num_heads=self.num_heads, probability=self.dropout)

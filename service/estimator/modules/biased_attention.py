@@ -122,7 +122,7 @@ class BiasedAttention:
         )
         if run.attention is Kernel.EAGER:
             mixed, weights = eager_biased(
-                tape, parts, bias, heads, mask=run.dtype if self.causal or masked else None, copies=run.cache is None
+                tape, parts, bias, heads, mask=run.dtype if self.causal or masked else None, copies=run.store is None
             )
             run.leave(weights)
             return mixed

@@ -159,7 +159,7 @@ class MambaMixer:
         tape.free(skipped, out, decay, kept, entered, steps, skip)
         outputs, last = names
         tape.release(outputs)
-        if run.cache is not None:
+        if run.store is not None:
             return summed, [last]
         tape.release(last)
         return summed, []

@@ -231,7 +231,7 @@ class Mamba2Mixer:
         grown = outer(tape, far, growth, whole)
         summed = chain(tape, add(tape, near, grown), copy_of)
         tape.free(decays, mask, scores, weights, near, growth, far, grown, *names)
-        if run.cache is not None:
+        if run.store is not None:
             return summed, [states]
         tape.free(states)
         return summed, []

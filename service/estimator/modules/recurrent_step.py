@@ -20,7 +20,7 @@ STATE_DTYPE = DType.FP32
 
 def keep_state(run: Recording, per_sequence: int, dtype: DType) -> None:
     """Record a state that the cache makes in prefill and keeps."""
-    if run.cache is not None and not run.extent.decoding:
+    if run.store is not None and not run.extent.decoding:
         run.tape.allocate(Category.RECURRENT_STATE, bytes_of(sizes.per_sequence(per_sequence), dtype))
 
 

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from service.estimator.block_module import BlockModule
+from service.estimator.extent import Extent
 from service.estimator.modules.vision_layer import KIND
 from service.estimator.modules.weights import Linear, Norm, Weight
-from service.estimator.recording import Extent, Recording
+from service.estimator.recording import Recording
 from service.estimator.repeats import repeated, repeated_beside
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import chain, dropout
@@ -58,10 +59,10 @@ class ImageExtent(Extent):
 @contextmanager
 def reading(run: Recording, extent: Extent) -> Iterator[None]:
     """Record images rather than tokens: without the padding, the window or the cache of the text beside them."""
-    before = run.extent, run.padded, run.window_reached, run.cache
-    run.extent, run.padded, run.window_reached, run.cache = extent, False, False, None
+    before = run.extent, run.padded, run.window_reached, run.store
+    run.extent, run.padded, run.window_reached, run.store = extent, False, False, None
     yield
-    run.extent, run.padded, run.window_reached, run.cache = before
+    run.extent, run.padded, run.window_reached, run.store = before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

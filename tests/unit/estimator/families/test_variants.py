@@ -228,7 +228,7 @@ def test_a_window_holds_the_prompt_first_and_a_window_later() -> None:
     counters = 4 * COUNTER_BYTES
 
     assert prefilled_bytes(model, workload) == token * 6 * 40 + counters
-    assert decoding_bytes(model, workload) == token * (4 * 16 + 2 * 48) + counters
+    assert decoding_bytes(model, workload) == token * (4 * 16 + 2 * 47) + counters
     assert held_bytes(model, workload) == token * (4 * 15 + 2 * 48) + counters
 
 

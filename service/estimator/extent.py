@@ -1,0 +1,56 @@
+"""How large a pass is: elements of a token, a position, a row and a score."""
+
+from dataclasses import dataclass
+
+from service.estimator.tape import sizes
+from service.estimator.tape.sizes import Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How many elements belong to a token, a position, a row and a score in this pass.
+
+    In training and prefill every position is a query; in a decode step only the last one is.
+    """
+
+    decoding: bool = False
+    static: bool = False
+    """Whether every query meets a whole window of a static cache."""
+    window: int | None = None
+    """Tokens that each query reads at most, when that is less than there are."""
+
+    def tokens(self, count: int) -> Size:
+        """Return ``count`` elements per token that is processed."""
+        return sizes.per_sequence(count) if self.decoding else sizes.per_token(count)
+
+    def aligned(self, count: int) -> Size | None:  # noqa: ARG002 - for extents of a known length
+        """Return ``count`` elements per token of a length rounded up to the memory-efficient kernel's 32 rows, if known."""
+        return None
+
+    def cached(self, count: int) -> Size:
+        """Return ``count`` elements per token that is stored: beside the processed ones, a window's worth at most."""
+        if self.window is not None and (self.decoding or self.static):
+            return sizes.per_sequence(count * self.window)
+        return sizes.per_token(count)
+
+    def scores(self, count: int) -> Size:
+        """Return ``count`` elements per query and key."""
+        if self.static and self.window is not None:
+            return sizes.per_token(count * self.window)
+        return self.cached(count) if self.decoding else sizes.per_score(count)
+
+    def positions(self, count: int) -> Size:
+        """Return ``count`` elements per position that is processed."""
+        return sizes.constant(count) if self.decoding else sizes.per_position(count)
+
+    def mask(self, count: int) -> Size:
+        """Return ``count`` elements per query position and key position of each sequence."""
+        return self.scores(count)
+
+    def shared_mask(self, count: int) -> Size:
+        """Return ``count`` elements per query position and key position, for all sequences together."""
+        if self.static and self.window is not None:
+            return sizes.per_position(count * self.window)
+        if self.decoding:
+            return sizes.constant(count * self.window) if self.window is not None else sizes.per_position(count)
+        return sizes.per_mask_element(count)
