@@ -3,7 +3,8 @@
 from service.api.answers import fit_answer
 from service.api.schemas.ceilings import CeilingAnswer, NextAnswer
 from service.api.words import layout_words, workload_words
-from service.planner.ceilings import Ceiling, Maximized
+from service.planner.ceiling_values import Maximized
+from service.planner.ceilings import Ceiling
 from service.planner.verdict import Verdict
 from service.usecases.ceilings import CeilingReport
 

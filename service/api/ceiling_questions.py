@@ -15,7 +15,7 @@ from service.api.schemas.workload import WorkloadRequest
 from service.api.search_questions import words_said
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
-from service.planner.ceilings import Maximized
+from service.planner.ceiling_values import Maximized
 from service.planner.confidence import confidence_notes
 from service.planner.space import Limits, Question
 from service.planner.splits import varied_words
@@ -23,11 +23,14 @@ from service.usecases.ceilings import CeilingQuestion
 
 _LEAST = {
     Maximized.MICRO_BATCH_SIZE: {"micro_batch_size": 1},
+    Maximized.GLOBAL_BATCH_SIZE: {"micro_batch_size": 1},
     Maximized.SEQUENCE_LENGTH: {"sequence_length": 1, "prompt_tokens": 1},
     Maximized.NUM_SEQUENCES: {"num_sequences": 1},
+    Maximized.MAX_MODEL_LEN: {},
     Maximized.LORA_RANK: {},
     Maximized.NUM_PARAMETERS: {},
 }
+_ACCUMULATED = "accumulating takes no more memory: any multiple of this batch fits with more gradient_accumulation_steps"
 
 
 def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], ResolvedModel]) -> CeilingQuestion:
@@ -39,10 +42,14 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
     starts = frozenset(_LEAST[maximized])
     num_gpus = optional(request.num_gpus)
     fixed = said | starts | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())
+    notes = confidence_notes(request.confidence, workload)
+    if maximized is Maximized.GLOBAL_BATCH_SIZE:
+        _require_open(said, "micro_batch_size")
+        fixed, notes = fixed | {"gradient_accumulation_steps"}, (*notes, _ACCUMULATED)
     limits = Limits(max_gpus=num_gpus or layout.num_gpus, confidence=request.confidence)
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = varied_words(question) - said
-    lines = (*workload_defaults, *layout_defaults, *confidence_notes(request.confidence, workload))
+    lines = (*workload_defaults, *layout_defaults, *notes)
     return CeilingQuestion(
         architecture=_model(request, resolve),
         question=question,
@@ -50,6 +57,12 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
         maximized=maximized,
         assumptions=tuple(line for line in lines if line.partition(" = ")[0].rpartition(".")[2] not in searched | starts),
     )
+
+
+def _require_open(said: frozenset[str], name: str) -> None:
+    if name in said:
+        message = f"global_batch_size is {name} x gradient_accumulation_steps x ranks: leave {name} out"
+        raise InvalidRequestError(message, errors=[{"field": f"workload.{name}", "message": message}])
 
 
 def _complete(request: CeilingRequest) -> WorkloadRequest:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from math import lcm
 
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.units import ceil_div
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.planner.ceiling_values import Maximized, check_maximized, least_of, most_of, step_of, with_value
 from service.planner.layouts import Batch, Space
 from service.planner.moves import Config
 from service.planner.offer import Offer
@@ -18,34 +17,12 @@ from service.planner.space import Question
 from service.planner.subject import Subject
 from service.planner.verdict import Judgement, Verdict, judge, missing_bytes
 
-
-class Maximized(StrEnum):
-    """What is made as large as it goes."""
-
-    MICRO_BATCH_SIZE = "micro_batch_size"
-    SEQUENCE_LENGTH = "sequence_length"
-    NUM_SEQUENCES = "num_sequences"
-    LORA_RANK = "lora_rank"
-    NUM_PARAMETERS = "num_parameters"
-
-
-MOST = {
-    Maximized.MICRO_BATCH_SIZE: 2**16,
-    Maximized.SEQUENCE_LENGTH: 2**24,
-    Maximized.NUM_SEQUENCES: 2**16,
-    Maximized.LORA_RANK: 2**14,
-    Maximized.NUM_PARAMETERS: 2 * 10**12,
-}
-"""Beyond this nobody asks; a search that reaches it says so."""
-LEAST = {Maximized.NUM_PARAMETERS: 10**8}
 SIZES = (10**8, 10**9, 10**10, 10**11)
 """Models whose layouts are tried: scaled families divide by other degrees the larger they are."""
 DIVISIBLE = 2**20
 """Tokens that every degree which is a power of two divides: what layouts are listed for where a length is asked."""
 MAX_ANSWERED = 2
 """Layouts of the largest values by their numbers whose answers are asked."""
-STEP = {Maximized.NUM_PARAMETERS: 10**8}
-"""Sizes of models are asked in steps of a tenth of a billion; everything else in ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +62,7 @@ def find_ceiling(question: Question, maximized: Maximized, subject_of: SubjectOf
     parameters. Numbers alone rank the layouts, and the best few are answered in full. Raises EstimatorError when no
     configuration can run at the least value.
     """
-    _check(question.workload, maximized)
+    check_maximized(question.workload, maximized)
     search = _Search(question, maximized, subject_of)
     candidates = _listed(question, maximized, subject_of)
     ranked = search.ranked(candidates)
@@ -106,7 +83,7 @@ def _listed(question: Question, maximized: Maximized, subject_of: SubjectOf) -> 
     workload = question.workload
     if maximized is Maximized.SEQUENCE_LENGTH and isinstance(workload, TrainWorkload):
         question = replace(question, workload=replace(workload, sequence_length=DIVISIBLE))
-    for size in SIZES if maximized is Maximized.NUM_PARAMETERS else (LEAST.get(maximized, 1),):
+    for size in SIZES if maximized is Maximized.NUM_PARAMETERS else (1,):
         subject = subject_of(size)
         space = Space(subject.architecture, question, Offer(device=subject.device))
         for slot in space.slots(question.limits.max_gpus):
@@ -122,18 +99,6 @@ def _preferred(batch: Batch) -> tuple[int, int]:
     return batch.micro_batch_size, -batch.steps
 
 
-def _check(workload: Workload, maximized: Maximized) -> None:
-    serving = isinstance(workload, ServeWorkload)
-    wrong = {Maximized.NUM_SEQUENCES: not serving, Maximized.MICRO_BATCH_SIZE: serving}.get(maximized, False)
-    if wrong:
-        task = "train" if serving else "serve"
-        message = f"{maximized.value} is a word of task {task!r}, and this workload is another"
-        raise InvalidInputError(message, field="maximize")
-    if maximized is Maximized.LORA_RANK and (isinstance(workload, ServeWorkload) or workload.lora is None):
-        message = 'lora_rank needs adapters: set task "train" and method "lora" or "qlora"'
-        raise InvalidInputError(message, field="maximize")
-
-
 class _Search:
     """Evaluates values of one quantity in the configurations of one question."""
 
@@ -142,6 +107,9 @@ class _Search:
         self.num_evaluated = 0
         self._confident = question.limits.confidence is not None
         self._refusal: EstimatorError | None = None
+        of_one_model = maximized is not Maximized.NUM_PARAMETERS
+        positions = subject_of(1).architecture.spec.max_position_embeddings if of_one_model else None
+        self._most, self._end = most_of(maximized, positions)
 
     def ranked(self, configs: list[Config]) -> list[tuple[Config, int]]:
         """Return configurations with the largest value that their numbers allow, the largest first; 0 where none is.
@@ -178,7 +146,7 @@ class _Search:
     def _above(self, config: Config, low: Trial) -> tuple[Trial, int]:
         """Return a value that fits, and a larger one that does not or that nobody asks for."""
         jump = self._step(config)
-        while low.value + jump <= self._most():
+        while low.value + jump <= self._most:
             tried = self._fits(config, low.value + jump)
             if tried is None:
                 return low, low.value + jump
@@ -188,8 +156,8 @@ class _Search:
     def following(self, config: Config, best: Trial) -> tuple[Trial | None, str | None]:
         """Return the next value's trial, or the reason that it cannot run."""
         following = best.value + self._step(config)
-        if following > self._most():
-            return None, f"{best.value} is the largest value that is asked for"
+        if following > self._most:
+            return None, self._end
         try:
             return self._trial(config, following), None
         except EstimatorError as refusal:
@@ -209,11 +177,11 @@ class _Search:
         if not self._suffices(config, low):
             return 0
         high = low
-        while high < self._most():
-            low, high = high, min(high * 2, self._most() // step * step)
+        while high < self._most:
+            low, high = high, min(high * 2, self._most // step * step)
             if not self._suffices(config, high):
                 break
-            if high + step > self._most():
+            if high + step > self._most:
                 return high
         while high - low > step:
             middle = low + (high - low) // (2 * step) * step
@@ -221,7 +189,7 @@ class _Search:
         return low
 
     def _suffices(self, config: Config, value: int) -> bool:
-        subject, workload = self._subject_of(value), _with(config[0], self._maximized, value)
+        subject, workload = self._subject_of(value), with_value(config, self._maximized, value)
         self.num_evaluated += 1
         try:
             estimate = subject.numbers(workload, config[1])
@@ -230,22 +198,14 @@ class _Search:
             return False
         return not missing_bytes(estimate, subject.device, confident=self._confident)
 
-    def _step(self, config: Config) -> int:
-        """Return by how much values grow: sequences that are split stay divisible."""
-        layout = config[1]
-        if self._maximized is not Maximized.SEQUENCE_LENGTH or isinstance(config[0], ServeWorkload):
-            return STEP.get(self._maximized, 1)
-        slices = 2 * layout.context_parallel if layout.context_parallel > 1 else 1
-        return lcm(slices, layout.context_parallel * layout.tensor_parallel if layout.sequence_parallel else 1)
-
     def _up(self, config: Config, value: int) -> int:
         return ceil_div(value, self._step(config)) * self._step(config)
 
-    def _least(self, config: Config) -> int:
-        return self._up(config, LEAST.get(self._maximized, 1))
+    def _step(self, config: Config) -> int:
+        return step_of(config, self._maximized)
 
-    def _most(self) -> int:
-        return MOST[self._maximized]
+    def _least(self, config: Config) -> int:
+        return self._up(config, least_of(config, self._maximized))
 
     def cost(self, trial: Trial) -> float:
         """Return the time per token; serving has one configuration."""
@@ -266,7 +226,7 @@ class _Search:
 
     def _trial(self, config: Config, value: int) -> Trial:
         subject = self._subject_of(value)
-        workload, layout = _with(config[0], self._maximized, value), config[1]
+        workload, layout = with_value(config, self._maximized, value), config[1]
         self.num_evaluated += 1
         estimate = subject.answer(workload, layout)
         judgement = judge(estimate, subject.device)
@@ -276,19 +236,3 @@ class _Search:
         return Trial(
             value=value, workload=workload, layout=layout, estimate=estimate, judgement=judgement, missing_bytes=missing
         )
-
-
-def _with(workload: Workload, maximized: Maximized, value: int) -> Workload:
-    match maximized, workload:
-        case Maximized.SEQUENCE_LENGTH, ServeWorkload():
-            return replace(workload, prompt_tokens=value)
-        case Maximized.SEQUENCE_LENGTH, TrainWorkload():
-            return replace(workload, sequence_length=value)
-        case Maximized.MICRO_BATCH_SIZE, TrainWorkload():
-            return replace(workload, micro_batch_size=value)
-        case Maximized.NUM_SEQUENCES, ServeWorkload():
-            return replace(workload, num_sequences=value)
-        case Maximized.LORA_RANK, TrainWorkload(lora=lora) if lora is not None:
-            return replace(workload, lora=replace(lora, rank=value))
-        case _:
-            return workload

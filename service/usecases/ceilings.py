@@ -8,7 +8,8 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
 from service.estimator.families.scaled import architecture_of_size
-from service.planner.ceilings import Ceiling, Maximized, find_ceiling
+from service.planner.ceiling_values import Maximized
+from service.planner.ceilings import Ceiling, find_ceiling
 from service.planner.fit import FitReport, fit
 from service.planner.space import Question
 from service.planner.subject import Subject

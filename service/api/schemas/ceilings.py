@@ -8,7 +8,7 @@ from msgspec.structs import fields
 from service.api.schemas.fields import Answer, JsonObject, SearchConfidence, Strict
 from service.api.schemas.fit import FitAnswer, GpuReference, ModelReference
 from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
-from service.planner.ceilings import Maximized
+from service.planner.ceiling_values import Maximized
 
 MAX_GPUS = 1024
 

@@ -141,3 +141,16 @@ def test_nothing_fits_is_an_answer(client: TestClient[Any]) -> None:
 def test_what_makes_no_sense_is_refused_in_words(client: TestClient[Any], changes: dict[str, Any], said: str) -> None:
     """A word of the other task, adapters that are not there, a model that is missing or too many."""
     assert said in refused(client, **changes)
+
+
+def test_a_global_batch_and_its_micro_batch_cannot_both_be_asked(client: TestClient[Any]) -> None:
+    """One is made of the other; accumulation is kept as it is said, and what it means is told."""
+    workload = {"task": "train", "sequence_length": 512, "gradient_accumulation_steps": 2}
+    asked = {"model": "smollm2-135m", "maximize": "global_batch_size", "num_gpus": 2}
+    found = ask(client, workload=workload, **asked)
+    batch, layout = found["workload"], found["layout"]
+
+    assert found["value"] == batch["micro_batch_size"] * 2 * layout["data_parallel"]
+    assert found["next"]["value"] == found["value"] + 2 * layout["data_parallel"]
+    assert any("accumulating takes no more memory" in line for line in found["assumptions"])
+    assert "leave micro_batch_size out" in refused(client, workload=workload | {"micro_batch_size": 4}, **asked)

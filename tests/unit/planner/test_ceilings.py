@@ -7,12 +7,13 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.errors import EstimatorError
+from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.units import GIB
-from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload
-from service.planner.ceilings import Ceiling, Maximized, find_ceiling
+from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
+from service.planner.ceiling_values import Maximized
+from service.planner.ceilings import Ceiling, find_ceiling
 from service.planner.layouts import Space
 from service.planner.moves import Config
 from service.planner.offer import Offer
@@ -108,3 +109,57 @@ def test_a_replica_is_spread_in_the_way_that_serves_most() -> None:
     assert one.value is not None
     assert two.value is not None
     assert two.value > 2 * one.value
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_no_layout_holds_a_larger_global_batch(steps: int) -> None:
+    """Whatever dealt out to its ranks is more than the ceiling has no room in any layout; what is accumulated counts."""
+    fixed = frozenset({"micro_batch_size", "gradient_accumulation_steps", "pipeline_parallel", "context_parallel"})
+    workload = replace(BATCHES, gradient_accumulation_steps=steps)
+    question = Question(workload=workload, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=2))
+    found, subject = ceiling(question, Maximized.GLOBAL_BATCH_SIZE), subject_of(4 * GIB)
+
+    assert found.value is not None
+    assert found.best is not None
+    assert found.next is not None
+    assert isinstance(found.best.workload, TrainWorkload)
+    ranks = found.best.layout.data_parallel
+    assert found.best.workload.micro_batch_size * steps * ranks == found.value == found.next.value - steps * ranks
+    assert found.best.missing_bytes == 0 < found.next.missing_bytes
+    for config in configs(question, subject):
+        more = found.value // (steps * config[1].data_parallel) + 1
+        assert not fits(subject, config, more)
+
+
+def test_the_longest_context_that_an_engine_starts_with() -> None:
+    """Its pool has room for one sequence of the ceiling and not for one token more; a model's last position ends it too."""
+    device = resolve_gpu("L4").device()
+    subject = make_subject(load_architecture(resolve_model("llama-3.1-8b")), device, plans=PLANS)
+    chat = ServeWorkload(engine=Engine.SGLANG, num_sequences=1, prompt_tokens=100, output_tokens=20)
+    alone = Question(workload=chat, layout=Layout(), limits=Limits(max_gpus=1))
+    found = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: subject)
+    roomy = subject_of(80 * GIB)
+    all_of_it = find_ceiling(alone, Maximized.MAX_MODEL_LEN, lambda _: roomy)
+
+    assert found.value is not None
+    assert found.next is not None
+    assert 120 < found.value < 131_072
+    assert found.next.value == found.value + 1
+    assert found.next.missing_bytes > 0
+    assert all_of_it.value == MODEL.spec.max_position_embeddings
+    assert all_of_it.refusal == f"{all_of_it.value:,} are all positions that the model has"
+
+
+@pytest.mark.parametrize(
+    ("workload", "maximized", "says"),
+    [
+        (BATCHES, Maximized.MAX_MODEL_LEN, "word of task 'serve'"),
+        (ServeWorkload(num_sequences=1, prompt_tokens=1), Maximized.GLOBAL_BATCH_SIZE, "word of task 'train'"),
+        (ServeWorkload(num_sequences=1, prompt_tokens=1), Maximized.MAX_MODEL_LEN, "bounds nothing in engine 'transformers'"),
+        (BATCHES, Maximized.LORA_RANK, "lora_rank needs adapters"),
+    ],
+)
+def test_what_means_nothing_is_refused(workload: Workload, maximized: Maximized, says: str) -> None:
+    """Each refusal says where the word would mean something."""
+    with pytest.raises(InvalidInputError, match=says):
+        ceiling(Question(workload=workload, layout=Layout()), maximized)
