@@ -1,9 +1,13 @@
 from typing import Literal
 
-Maximized = Literal["lora_rank", "micro_batch_size", "num_parameters", "num_sequences", "sequence_length"]
+Maximized = Literal[
+    "global_batch_size", "lora_rank", "max_model_len", "micro_batch_size", "num_parameters", "num_sequences", "sequence_length"
+]
 
 MAXIMIZED_VALUES: set[Maximized] = {
+    "global_batch_size",
     "lora_rank",
+    "max_model_len",
     "micro_batch_size",
     "num_parameters",
     "num_sequences",
