@@ -18,6 +18,18 @@ FORMS: dict[str, type[msgspec.Struct]] = {
     "layout": LayoutRequest,
     "constraints": Constraints,
 }
+TRAINING_LAYOUT = frozenset(
+    {
+        "zero_stage",
+        "sharding",
+        "reshard_after_forward",
+        "shard_embeddings_separately",
+        "shard_size",
+        "virtual_pipeline_stages",
+        "sequence_parallel",
+    }
+)
+"""Words of a layout that serving refuses, or says have no effect."""
 _ACRONYMS = {
     "kv": "KV",
     "lora": "LoRA",

@@ -13,7 +13,7 @@ from litestar.types import ASGIApp
 
 from service.api.responses import Whole, bytes_answer
 from service.web import assets
-from service.web.fields import fields_of, objectives
+from service.web.fields import TRAINING_LAYOUT, fields_of, objectives
 from service.web.policy import HEADERS
 
 AnyRequest = Request[Any, Any, Any]
@@ -82,7 +82,9 @@ def render(name: str) -> Page:
     environment = Environment(
         loader=PackageLoader("service.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    body = environment.get_template(name).render(static=assets.url_of, fields_of=fields_of, objectives=objectives).encode()
+    template = environment.get_template(name)
+    words = {"fields_of": fields_of, "objectives": objectives, "training_layout": TRAINING_LAYOUT}
+    body = template.render(static=assets.url_of, **words).encode()
     return Page(body=body, packed=gzip.compress(body, mtime=0), tag=f'"{sha256(body).hexdigest()[:16]}"')
 
 

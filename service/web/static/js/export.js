@@ -30,6 +30,15 @@ export function copyButton(label, text, title = "Copy") {
   return element;
 }
 
+/** Return a button that saves what `file()` returns, `{ name, text }`. */
+export function downloadButton(file) {
+  const download = () => {
+    const { name, text } = file();
+    save(name, "text/plain", text.endsWith("\n") ? text : `${text}\n`);
+  };
+  return h("button", { type: "button", class: "quiet", title: "Save this file", onclick: download }, "Download");
+}
+
 /** Return a table as CSV (RFC 4180); a cell that a spreadsheet would run as a formula is quoted as text. */
 export function csvOf({ columns, rows }) {
   return [columns, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";

@@ -5,15 +5,18 @@ export function readQuery() {
   return Object.fromEntries(new URLSearchParams(location.search));
 }
 
-/** Write `state` into the address. A step (`push`) can be gone back from; typing replaces the step that it is part of. */
-export function writeQuery(state, { push = false } = {}) {
+/**
+ * Write `state` into the address, and `hash` behind it. A step (`push`) can be gone back from; typing replaces the step that
+ * it is part of.
+ */
+export function writeQuery(state, { push = false, hash = "" } = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
     if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
   }
   const text = query.toString();
-  const url = text ? `${location.pathname}?${text}` : location.pathname;
-  if (url === location.pathname + location.search) return;
+  const url = `${location.pathname}${text && `?${text}`}${hash}`;
+  if (url === location.pathname + location.search + location.hash) return;
   if (push) history.pushState(null, "", url);
   else history.replaceState(null, "", url);
 }

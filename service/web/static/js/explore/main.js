@@ -4,14 +4,17 @@ import { byId, debounced, fill, painted, say } from "../dom.js";
 import { exportBar, markdownTable } from "../export.js";
 import { gib, words } from "../format.js";
 import { showProblem } from "../notice.js";
-import { fillForm, formState, onNavigate, readQuery, writeQuery } from "../state.js";
+import { fillForm, formState, onNavigate, readQuery } from "../state.js";
+import { makeAddress } from "./address.js";
 import { offerCatalogue } from "./catalogue.js";
+import { comparePanel } from "./compare.js";
 import { clearFieldErrors, showFieldErrors } from "./errors.js";
 import { fitMap } from "./map.js";
 import { showAssumptions, showDefaults, showRemedies, showRules } from "./notes.js";
+import { linkText, noteLink, offerStore, showStore, shownText } from "./pasted.js";
 import { planPanel } from "./plan.js";
-import { applyChange, applyPart, arrange, gpuText, readQuestion } from "./question.js";
-import { scriptElement } from "./script.js";
+import { applyChange, applyQuestion, arrange, readQuestion } from "./question.js";
+import { showScript } from "./script.js";
 import { stepChart, stepTable } from "./step.js";
 import { headline, modelName, showSummary, showVerdict, subject } from "./verdict.js";
 
@@ -37,23 +40,26 @@ const catalogue = offerCatalogue(() => changed({ push: true }));
 const offered = catalogue.ready.then(() => true, (error) => (showProblem(byId("map-problem"), error), false));
 const map = fitMap({ known: catalogue.known, onPick: pick, onChange: () => (keep({ push: true }), drawMap()) });
 const plan = planPanel({ onUse: use, onApply: apply, onFail: (error) => error instanceof Problem && showFieldErrors([form, planForm], error) });
+const address = makeAddress({ onPacked });
+const compare = comparePanel({ onShow: use, onChange: () => keep({ push: true }) });
 // A form that cannot be read overtakes the run before as well: its answer is to another question.
 const fit = latest(async (signal) => {
   const question = readQuestion(form);
-  return { question, address: location.href, answer: await ask("/v1/fit", { method: "POST", body: { ...question, remedies: false }, signal }) };
+  return { question, answer: await ask("/v1/fit", { method: "POST", body: { ...question, remedies: false }, signal }) };
 });
 const reprice = debounced(answer, PAUSE_MS);
 // What takes longer comes one after the other: the server has its hands full with either.
 const rest = latest(async (signal) => {
   const question = current;
   if (question !== null && shown.answer.verdict !== "fits") await find(question, signal);
+  await compare.look(signal);
   if (await offered) drawMap(signal);
 });
 const askRest = debounced(rest, REST_PAUSE_MS);
 
 fill(byId("step-export"), exportBar({ name: "headroom", csv: () => stepTable(shown.answer), json: () => ({ question: shown.question, answer: shown.answer }), png: chart.png, markdown }));
 // A name that is only half typed is not asked about: who leaves its field, or presses Enter, has said it.
-form.addEventListener("input", ({ target, timeStamp }) => catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
+form.addEventListener("input", ({ target, timeStamp }) => target.name && catalogue.isWhole(target) && changed({ push: isStep(target), at: timeStamp }));
 form.addEventListener("change", ({ target }) => {
   typed = null;
   if (!catalogue.isWhole(target)) changed({ push: true });
@@ -62,18 +68,51 @@ form.addEventListener("submit", (event) => event.preventDefault());
 mapForm.addEventListener("submit", (event) => event.preventDefault());
 planForm.addEventListener("submit", (event) => (event.preventDefault(), (searched = true), keep({ push: true }), search()));
 byId("start-over").addEventListener("click", () => (restore({}), changed({ push: true })));
-onNavigate((state) => {
-  restore(state);
+// Links to parts of the page: behind the # of its address stands something else.
+document.addEventListener("click", jump);
+offerStore({ form, onStored: nameModel });
+onNavigate(arrive);
+
+await arrive(readQuery());
+
+/** Show what the address says, and ask it; one that is not whole says nothing that could be asked. */
+async function arrive(state) {
   since = performance.now();
   leaveRest();
-  reprice.now();
+  try {
+    const { config, kept = [] } = await address.read();
+    restore(config === undefined ? state : { ...state, config: shownText(config) });
+    compare.restore(kept);
+  } catch (error) {
+    restore(state);
+    refuse(error);
+    return;
+  }
+  plan.clear();
+  await answer();
   if (searched) search();
-  else plan.clear();
-});
+}
 
-restore(readQuery());
-await answer();
-if (searched) search();
+function jump(event) {
+  const link = event.target.closest("a[href^='#']");
+  if (link === null) return;
+  event.preventDefault();
+  const place = byId(link.hash.slice(1));
+  place.focus({ preventScroll: true });
+  place.scrollIntoView();
+}
+
+/** A config that was stored is asked about by its name. */
+function nameModel(model) {
+  catalogue.known.models.push({ ...model, supported: true, origin: "stored" });
+  form.elements.model.value = model.name;
+  changed({ push: true });
+}
+
+function onPacked(letters, isKept) {
+  if (shown !== null) shown.address = location.href;
+  if (form.elements.config.value !== "") noteLink(letters, isKept);
+}
 
 /** The form was changed: keep it in the address and ask again. What was searched was about another question. */
 function changed(step = {}) {
@@ -83,6 +122,7 @@ function changed(step = {}) {
   if (form.elements.model.value !== named) form.elements.config.value = "";
   named = form.elements.model.value;
   arrange(form);
+  showStore(form);
   if (searched) {
     searched = false;
     plan.clear();
@@ -100,8 +140,9 @@ function isStep(control) {
 }
 
 function keep(step) {
-  const state = { ...formState(form), ...formState(mapForm) };
-  writeQuery(searched ? { ...state, ...formState(planForm), plan: "1" } : state, step);
+  const { config, ...state } = { ...formState(form), ...formState(mapForm) };
+  const extra = { ...(config && { config: linkText(config) }), ...(compare.kept().length > 0 && { kept: compare.kept() }) };
+  address.keep(searched ? { ...state, ...formState(planForm), plan: "1" } : state, extra, step);
 }
 
 function restore(state) {
@@ -116,6 +157,7 @@ function restore(state) {
   fillForm(planForm, { ...initial, ...state });
   fillForm(mapForm, state);
   byId("config-fold").open = Boolean(state.config);
+  showStore(form);
   named = form.elements.model.value;
   searched = state.plan === "1";
 }
@@ -128,7 +170,7 @@ async function answer() {
     show(found);
     await painted();
     performance.measure("headroom.reprice", { start, end: performance.now() });
-    if (shown === found) showMore(found);
+    if (current === found.question) showMore(found);
   } catch (error) {
     refuse(error);
   }
@@ -137,7 +179,7 @@ async function answer() {
 /** What is looked at while one types. */
 function show(asked) {
   const { question, answer: found } = asked;
-  shown = asked;
+  shown = { ...asked, address: location.href };
   current = question;
   clearFieldErrors([form, planForm]);
   byId("answers").classList.remove("is-empty");
@@ -152,10 +194,11 @@ function show(asked) {
 /** What is read once one has stopped, and is not to keep the bars waiting. */
 function showMore({ question, answer: found }) {
   showRemedies(byId("remedies-panel"), byId("remedies"), found, { onApply: apply, isLooking: true });
+  compare.showNow(question, found);
   showRules(byId("rules"), found);
   showAssumptions(byId("assumptions"), found);
   showDefaults(form, found);
-  fill(byId("script"), scriptElement(question));
+  showScript(byId("script"), question);
   say(headline(found));
   askRest();
 }
@@ -209,11 +252,11 @@ function apply(change) {
   byId("verdict").scrollIntoView({ block: "nearest" });
 }
 
-function use(candidate) {
-  form.elements.gpu.value = gpuText(candidate.gpu);
-  for (const root of ["workload", "layout"]) applyPart(form, root, candidate[root], { isWhole: true });
-  arrange(form);
-  applyPart(form, "workload", candidate.workload, { isWhole: true });
+/** Make another question the form's; a candidate of a search is about the same model. */
+function use({ model, gpu, workload, layout }) {
+  applyQuestion(form, { model, gpu, workload, layout });
+  // What is pasted stands for the model that is named, whatever that says.
+  named = form.elements.model.value;
   changed({ push: true });
   byId("verdict").scrollIntoView({ block: "nearest" });
 }
@@ -229,7 +272,7 @@ function search() {
 }
 
 function markdown() {
-  const { question, answer: found, address } = shown;
+  const { question, answer: found, address: link } = shown;
   const { components, device_bytes, intervals } = found.per_gpu;
   const rows = components.map((part) => [words(part.name), gib(part.bytes), part.basis, part.formula]);
   return [
@@ -239,6 +282,6 @@ function markdown() {
     "",
     `Device ${gib(device_bytes)} per GPU (95 %: ${gib(intervals.device[0])} to ${gib(intervals.device[1])}) of ${gib(found.usable_bytes)} usable; peak in ${words(found.per_gpu.peak_instant).toLowerCase()}; ${found.basis}.`,
     "",
-    address,
+    link,
   ].join("\n");
 }

@@ -1,13 +1,16 @@
 // The heat map: the same question across one number and many GPUs, in one call.
-import { ask, latest } from "../api.js";
+import { ask, latest, Problem } from "../api.js";
 import { axis, css, makeChart, tooltip, VERDICT_COLOURS } from "../charts.js";
 import { byId, fill, h } from "../dom.js";
 import { exportBar } from "../export.js";
 import { gib, percent, words } from "../format.js";
 import { showProblem } from "../notice.js";
+import { needs } from "./verdict.js";
 
 // Okabe and Ito's orange: the page's own is made for text and too dark to fill with.
 const TIGHT = "#e69f00";
+// What one call may send (POST /v1/fit/batch), less what surrounds the questions.
+const MOST_BYTES = 31 * 2 ** 20;
 const ROW = 30;
 const FRAME = 70;
 const AXES = {
@@ -36,12 +39,15 @@ export function fitMap({ known, onPick, onChange }) {
     offerAxes(form, question.workload.task);
     const grid = gridOf(question, known.gpus, form.elements.map.value === "all", form.elements.axis.value);
     try {
+      refuseTooMuch(question, grid.cells.length);
       const answer = await ask_(grid.cells.map((cell) => cell.question));
       if (answer === undefined) return;
       showProblem(byId("map-problem"), null);
       found = { ...grid, cells: grid.cells.map((cell, place) => ({ ...cell, ...outcome(answer.items[place]) })) };
       chart.show(found, { height: found.gpus.length * ROW + FRAME });
+      byId("map").hidden = false;
     } catch (error) {
+      byId("map").hidden = true;
       showProblem(byId("map-problem"), error);
     }
   };
@@ -49,6 +55,12 @@ export function fitMap({ known, onPick, onChange }) {
   form.addEventListener("change", onChange);
   fill(byId("map-export"), exportBar({ name: "headroom-map", csv: () => mapTable(found), json: () => found.cells, png: chart.png, markdown: () => mapMarkdown(found) }));
   return { show, stop: ask_.stop };
+}
+
+/** Each cell is a question of its own, with all of a pasted config in it. */
+function refuseTooMuch(question, number) {
+  if (JSON.stringify(question).length * number < MOST_BYTES) return;
+  throw new Problem({ status: 0, title: "The config is too long for the map", detail: `it would be sent ${number} times, once for each cell; store the model under a name, below the config, and the map asks by that` });
 }
 
 /** The map as a table: a row per GPU, what share of it is taken, and in words where it is too much. */
@@ -98,11 +110,8 @@ function valuesOf(question, field) {
 
 function outcome(item) {
   if (item.problem !== undefined) return { verdict: null, why: item.problem.detail };
-  const { serving, per_gpu, usable_bytes, warnings } = item;
-  const isPool = serving?.kv_pool_bytes != null;
-  const needed = isPool ? serving.required_bytes : per_gpu.device_bytes;
-  const available = isPool ? serving.budget_bytes : usable_bytes;
-  return { verdict: item.verdict, needed, available, share: needed / available, why: warnings[0] ?? "" };
+  const { needed, available } = needs(item);
+  return { verdict: item.verdict, needed, available, share: needed / available, why: item.warnings[0] ?? "" };
 }
 
 function cellWords(cell) {

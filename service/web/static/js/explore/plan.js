@@ -9,6 +9,8 @@ import { changeWords, verdictTag } from "./notes.js";
 import { readPart } from "./question.js";
 
 const DEGREES = { data_parallel: "DP", tensor_parallel: "TP", pipeline_parallel: "PP", context_parallel: "CP", expert_parallel: "EP" };
+// As the schedulers' own commands take them; what is JSON is YAML too.
+const FILES = { slurm: "slurm.sbatch", skypilot: "skypilot.yaml" };
 // Of the layout these describe machines; the rest is what the search is for.
 const MACHINE = ["gpus_per_node", "network_bytes_per_second", "host_memory_bytes", "nvme_bytes"];
 
@@ -146,8 +148,8 @@ function launchTexts({ launch, ...others }) {
   const schedulers = Object.entries(others).filter(([, value]) => value !== null);
   return [
     ...command,
-    ...Object.entries(launch?.files ?? {}),
-    ...schedulers.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value, null, 2)]),
+    ...Object.entries(launch?.files ?? {}).map(([name, text]) => [name, text, name]),
+    ...schedulers.map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value, null, 2), FILES[name] ?? `${name}.json`]),
   ];
 }
 

@@ -1,6 +1,7 @@
 // The form as a question of the API, and a question or a change as the form. Names in the form are paths in the request.
 import { Problem } from "../api.js";
 import { byId } from "../dom.js";
+import { slim } from "./pasted.js";
 
 const SIZE = /^(\d+(?:\.\d+)?)\s*([kmbt])$/i;
 const SIZES = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
@@ -42,10 +43,14 @@ export function arrange(form) {
   for (const box of form.querySelectorAll("[data-when]")) {
     const [name, words] = box.dataset.when.split("=");
     const owner = box.closest("fieldset").querySelector(`[name="${name}"]`);
-    const isWanted = words.split(",").includes(owner.value);
-    box.hidden = !isWanted;
-    for (const control of box.querySelectorAll("input, select")) control.disabled = !isWanted;
+    offer(box, words.split(",").includes(owner.value));
   }
+  for (const box of form.querySelectorAll("[data-task]")) offer(box, box.dataset.task === task);
+}
+
+function offer(box, isWanted) {
+  box.hidden = !isWanted;
+  for (const control of box.querySelectorAll("input, select")) control.disabled = !isWanted;
 }
 
 /** Put values of the API into the form: `change` maps its names, of workload and layout alike, to values. */
@@ -66,9 +71,29 @@ export function applyPart(form, root, values, { isWhole }) {
   }
 }
 
+/** Put a whole question into the form; one without a model keeps the form's. */
+export function applyQuestion(form, { model, gpu, workload, layout = {} }) {
+  for (const radio of form.elements.task) radio.checked = radio.value === workload.task;
+  form.elements.gpu.value = gpuText(gpu);
+  if (model !== undefined) applyModel(form, model);
+  // Twice: what a field shows depends on the fields that decide which ones there are.
+  for (let round = 0; round < 2; round += 1) {
+    arrange(form);
+    applyPart(form, "workload", workload, { isWhole: true });
+    applyPart(form, "layout", layout, { isWhole: true });
+  }
+  arrange(form);
+}
+
+function applyModel(form, model) {
+  const { hf_config: config } = model;
+  form.elements.config.value = config === undefined ? "" : JSON.stringify(config, null, 2);
+  if (config === undefined) form.elements.model.value = typeof model === "string" ? model : JSON.stringify(model);
+}
+
 function model(form) {
   const text = form.elements.config.value.trim();
-  if (text !== "") return { hf_config: parsed("config", text) };
+  if (text !== "") return { hf_config: slim(parsed("config", text)) };
   const name = form.elements.model.value.trim();
   if (name.startsWith("{")) return parsed("model", name);
   const size = SIZE.exec(name);
@@ -79,6 +104,7 @@ function model(form) {
 export function gpuText(gpu) {
   if (typeof gpu === "string") return gpu;
   const bytes = gpu.memory_bytes;
+  if (typeof bytes === "string") return bytes;
   const [unit, size] = UNITS.find(([, size]) => bytes % size === 0) ?? ["", 1];
   return `${bytes / size}${unit}`;
 }

@@ -54,6 +54,12 @@ export function gpuName({ gpu }) {
   return typeof gpu === "string" ? gpu : `a GPU of ${typeof gpu.memory_bytes === "number" ? gib(gpu.memory_bytes) : gpu.memory_bytes}`;
 }
 
+/** What is needed of what there is: of an engine that fills its budget, what is asked for of that. */
+export function needs({ serving, per_gpu, usable_bytes }) {
+  const isPool = serving?.kv_pool_bytes != null;
+  return { needed: isPool ? serving.required_bytes : per_gpu.device_bytes, available: isPool ? serving.budget_bytes : usable_bytes };
+}
+
 /** What fits is told by what it leaves: of an engine that fills its budget, what it leaves of that. */
 export function room(answer) {
   const { serving, headroom_bytes } = answer;
