@@ -1,17 +1,21 @@
 """A stored measurement in the words of the contract."""
 
 import re
+from dataclasses import asdict
 from typing import Any, Literal, cast
 from uuid import UUID
 
 from litestar import Request
+from msgspec import structs
 
 from service.api.measurement_questions import question_of
-from service.api.schemas.measurements import ArtifactAnswer, MeasurementAnswer
+from service.api.schemas.measurements import ArtifactAnswer, DryRunAnswer, MeasurementAnswer, PlannedRunAnswer
 from service.api.shapes import timestamp, timestamp_or_none
 from service.errors import MeasurementNotFoundError
-from service.jobs.contract import ProbeDevice
+from service.jobs.contract import Planned, ProbeDevice, ProbeFailure
 from service.usecases.access import StoredMeasurement, StoredResult
+from service.usecases.dry_runs import DryRun
+from service.usecases.outcomes import refusal_problem
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -52,6 +56,23 @@ def shape(stored: StoredMeasurement) -> MeasurementAnswer:
             for kept in stored.artifacts
         ],
         **({} if stored.result is None else _found(stored.result)),
+    )
+
+
+def dry_run_shape(found: DryRun) -> DryRunAnswer:
+    """Return what a measurement would run as it is answered."""
+    known, told = found.known, found.outcome
+    runs = told.runs if isinstance(told, Planned) else ()
+    notes = told.notes if isinstance(told, Planned) else ()
+    return DryRunAnswer(
+        dry_run=True,
+        runs=[PlannedRunAnswer(**structs.asdict(run)) for run in runs],
+        expected_s=told.expected_s if isinstance(told, Planned) else 0.0,
+        notes=[*notes, *(() if known.note is None else (known.note,))],
+        host=asdict(known.host),
+        worker=known.worker,
+        told_at=timestamp_or_none(known.told_at),
+        problem=refusal_problem(told) if isinstance(told, ProbeFailure) else None,
     )
 
 

@@ -15,13 +15,14 @@ from service.api.events import event_stream
 from service.api.imports import import_file
 from service.api.limits import charge_quota
 from service.api.measurement_list import list_all
-from service.api.measurement_shapes import measurement_id, shape
+from service.api.measurement_shapes import dry_run_shape, measurement_id, shape
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.resolving import read_measurement
 from service.api.responses import json_answer, no_content
 from service.api.schemas.fields import IdempotencyKey, LastEventId, MeasurementId, PageQuery
 from service.api.schemas.measurements import (
+    DryRunAnswer,
     EventAnswer,
     MeasurementAnswer,
     MeasurementRequest,
@@ -32,6 +33,7 @@ from service.api.shapes import LOCATION, header, page_request, request_key
 from service.errors import InvalidRequestError
 from service.usecases import measurements
 from service.usecases import samples as sampled
+from service.usecases.dry_runs import dry_run
 
 TAG = "measurements"
 PATH = {"id": MeasurementId}
@@ -56,11 +58,14 @@ AnyRequest = Request[Any, Any, Any]
         is_change=True,
         tag=TAG,
         summary="Ask for a probe.",
+        description="With `dry_run` nothing is asked for and nothing stored: the answer is what a worker would run, and how "
+        "long that would take, or why it would refuse.",
         body=MeasurementRequest,
         example=EXAMPLE,
         headers={"Idempotency-Key": IdempotencyKey},
         replies={
-            202: Reply(description="Queued, or known already.", bodies=(MeasurementAnswer,), headers={"Location": LOCATION})
+            200: Reply(description="What would be run, as `dry_run` asks.", bodies=(DryRunAnswer,)),
+            202: Reply(description="Queued, or known already.", bodies=(MeasurementAnswer,), headers={"Location": LOCATION}),
         },
         problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
     ),
@@ -68,7 +73,10 @@ AnyRequest = Request[Any, Any, Any]
 def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     """Ask for a probe."""
     parts = parts_of(request)
-    asked = read_measurement(parts, read_body(request.scope, body, MeasurementRequest))
+    sent = read_body(request.scope, body, MeasurementRequest)
+    asked = read_measurement(parts, sent)
+    if sent.dry_run:
+        return json_answer(dry_run_shape(dry_run(parts.sessions, asked.request, settings=parts.settings)))
     stored = measurements.submit(
         parts.sessions,
         asked.request,

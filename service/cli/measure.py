@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--no-wait", "--detach", dest="detach", action="store_true", help="print the measurement's id and do not wait"
     )
+    which.add_argument("--dry-run", action="store_true", help="say what would be run and how long, and measure nothing")
     which.add_argument("--watch", metavar="ID", help="watch a measurement that was asked for before")
     which.add_argument("--cancel", metavar="ID", help="cancel a measurement")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -71,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
         if options.cancel:
             ask(client, "DELETE", path_of("measurements", options.cancel))
             return 0
+        if options.dry_run:
+            return _dry_run(client, body, as_json=options.json)
         measurement_id = options.watch or _submit(client, body)
         if options.detach:
             sys.stdout.write(f"{measurement_id}\n")
@@ -93,13 +96,32 @@ def _request(options: argparse.Namespace) -> Document:
     return body
 
 
+def _dry_run(client: httpx.Client, body: Document | None, *, as_json: bool) -> int:
+    """Print what would be run; 2 when the probe would refuse."""
+    found = _ask(client, {**(body or {}), "dry_run": True})
+    if as_json:
+        print_json(found)
+    elif found["problem"] is not None:
+        console().print(f"the probe would refuse: {found['problem']['detail']}", soft_wrap=True)
+    else:
+        console().print(_plan_words(found), highlight=False, soft_wrap=True)
+        if found["worker"] is not None:
+            console().print(f"as fast as worker {found['worker']} was at {found['told_at']}", highlight=False, soft_wrap=True)
+    return FITS if found["problem"] is None else ERROR
+
+
 def _submit(client: httpx.Client, body: object) -> str:
+    return str(_ask(client, body)["id"])
+
+
+def _ask(client: httpx.Client, body: object) -> Document:
     # A key makes the request safe to repeat, for the transport as well.
     try:
         answer = ask(client, "POST", path_of("measurements"), body=body, headers={"idempotency-key": str(uuid.uuid4())})
     except ServiceError as error:
         raise InvalidRequestError(in_flags(error.detail)) from None
-    return str(answer.json()["id"])
+    found: Document = answer.json()
+    return found
 
 
 def _watch(client: httpx.Client, measurement_id: str, *, is_ours: bool) -> Document:
@@ -217,6 +239,6 @@ def _findings(result: Document) -> Iterator[str]:
     if result["calibration"] is not None:
         yield f"calibration {result['calibration']}: the next fit of this kind rests on it"
     yield from result["notes"]
-    for kept in result["artifacts"]:
+    for kept in result.get("artifacts", ()):
         name = kept["name"]
         yield f"kept {name}, {show_bytes(kept['bytes'])}: headroom measurements artifact {result['id']} {name} -o FILE"

@@ -33,6 +33,7 @@ from service.client.generated.models import (
     CalibrationAnswer,
     CeilingAnswer,
     CeilingRequest,
+    DryRunAnswer,
     FamilyAnswer,
     FitAnswer,
     FitRequest,
@@ -40,6 +41,7 @@ from service.client.generated.models import (
     HowManyAnswer,
     ImportAnswer,
     ImportRequest,
+    MeasurementAnswer,
     MeasurementRequest,
     PlanAnswer,
     PlanRequest,
@@ -147,8 +149,19 @@ class Headroom:
 
     def measure(self, asked: MeasurementRequest | Plain, *, idempotency_key: str | None = None) -> Job:
         """Ask for a measurement and return it to be followed; the same key asks for the same measurement again."""
-        call = create_measurement.call(body=plain(asked), idempotency_key=idempotency_key or str(uuid4()))
-        return Job(self._transport, self._ask(call))
+        body = plain(asked)
+        if body.get("dry_run"):
+            message = "a dry run measures nothing, so there is nothing to be followed: ask dry_run() for what would be run"
+            raise ValueError(message)
+        first = self._ask(create_measurement.call(body=body, idempotency_key=idempotency_key or str(uuid4())))
+        assert isinstance(first, MeasurementAnswer)  # noqa: S101 - what is answered to all but a dry run
+        return Job(self._transport, first)
+
+    def dry_run(self, asked: MeasurementRequest | Plain) -> DryRunAnswer:
+        """Return what a measurement would run, and how long that would take; nothing is asked for."""
+        found = self._ask(create_measurement.call(body={**plain(asked), "dry_run": True}))
+        assert isinstance(found, DryRunAnswer)  # noqa: S101 - what is answered to a dry run
+        return found
 
     def measurement(self, measurement_id: str) -> Job:
         """Return a measurement that was asked for before."""

@@ -34,6 +34,16 @@ class StoredResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToldPlan:
+    """A plan as a probe told it, of which request, and where."""
+
+    plan: Json
+    told_at: datetime
+    worker: str | None
+    request: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
     """What is told of a file of a measurement; ``packed_bytes`` are those of its gzip, which is how it is stored."""
 

@@ -11,6 +11,12 @@ NUM_MICRO_BATCHES = 2
 """Micro-batches of one step under accumulation: the second already sees gradients, a third sees nothing new."""
 NUM_STEPS = 2
 """The first step makes the optimizer's states; the second is the steady one that is measured."""
+NUM_COLD_ROUNDS = 2
+"""Rounds of a point on a GPU: the first makes what later ones find (states, workspaces, kernels' code), the second fills the
+allocator's cache."""
+NUM_TIMED_ROUNDS = 3
+NUM_ROUNDS = NUM_COLD_ROUNDS + NUM_TIMED_ROUNDS + 1
+"""The last one is looked at closely and not timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from service.db.tables import MeasurementResultRow
 from service.jobs.contract import ProbeFailure, ProbeResult
 from service.jobs.states import Status
 from service.usecases.access import Sessions
-from service.usecases.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten, problem, settle
+from service.usecases.attempts import NOTHING_UNWRITTEN, Attempt, Problem, Unwritten, problem, settle
 from service.usecases.learning import Prediction, learn, predict
 
 
@@ -42,8 +42,12 @@ def succeed(
 
 def refuse(sessions: Sessions, attempt: Attempt, failure: ProbeFailure, *, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:
     """Fail a job that its probe cannot run: another attempt would say the same."""
-    error = problem(f"probe-{failure.kind.value.removeprefix('probe-')}", "The probe cannot run this", failure.message)
-    return settle(sessions, attempt, status=Status.FAILED, error=error, unwritten=unwritten)
+    return settle(sessions, attempt, status=Status.FAILED, error=refusal_problem(failure), unwritten=unwritten)
+
+
+def refusal_problem(failure: ProbeFailure) -> Problem:
+    """Return a probe's refusal as the problem document of its measurement."""
+    return problem(f"probe-{failure.kind.value.removeprefix('probe-')}", "The probe cannot run this", failure.message)
 
 
 def time_out(sessions: Sessions, attempt: Attempt, *, deadline_s: float, unwritten: Unwritten = NOTHING_UNWRITTEN) -> bool:

@@ -12,12 +12,11 @@ from service.estimator.estimate import estimate
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.workload import Allocator, ServeWorkload, TrainWorkload, Workload
-from service.probing.plan import Point
+from service.probing.plan import NUM_TIMED_ROUNDS, Point
 from service.probing.stack import keep, stack_of
 from worker.probes.backend import Session, Subject
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.check import main
-from worker.probes.cuda.watch import NUM_TIMED_ROUNDS
 from worker.probes.extrapolate import LOAD, at_depth
 from worker.probes.kernels import Kernel
 

@@ -7,6 +7,7 @@ from service.jobs.artifacts import NO_SNAPSHOT
 from service.jobs.contract import FailureKind, ProbeDevice
 from service.jobs.host import Host
 from service.probing.plan import Point
+from service.probing.reference import CPU_SCRATCH_FACTOR, CPU_STATE_BYTES_PER_SECOND
 from service.probing.refusal import Refusal
 from worker.probes import host
 from worker.probes.backend import Keep, Session, Subject, Tell
@@ -15,10 +16,6 @@ from worker.probes.products import fast_products
 from worker.probes.session import matrix_flops, run_point
 
 _INTERPRETER_BYTES = 900 * 1024**2
-_SCRATCH_FACTOR = 1.25
-"""Room for the scratch of CPU kernels over live tensors; llama-3.2-1b with two layers and 256 tokens took 1.07."""
-_STATE_BYTES_PER_SECOND = 3e9
-"""What a CPU rewrites per second in an optimizer step: two busy cores took 7 s for 384 million parameters."""
 
 
 class CpuBackend:
@@ -33,8 +30,8 @@ class CpuBackend:
         return Host(
             available_bytes=max(0, host.available_bytes() - _INTERPRETER_BYTES),
             flops_per_second=flops_per_second,
-            state_bytes_per_second=_STATE_BYTES_PER_SECOND,
-            scratch_factor=_SCRATCH_FACTOR,
+            state_bytes_per_second=CPU_STATE_BYTES_PER_SECOND,
+            scratch_factor=CPU_SCRATCH_FACTOR,
         )
 
     def run(self, subject: Subject, point: Point, *, tell: Tell, keep: Keep | None = None) -> Session:

@@ -47,6 +47,33 @@ class MeasurementRequest(Strict, frozen=True, kw_only=True):
             "then not timed; on device trace every tensor led through the same allocator, with its module and its lines.",
         ),
     ] = ()
+    dry_run: Annotated[
+        bool, Meta(description="Answer what would be run and how long it would take, and ask no worker for anything.")
+    ] = False
+
+
+class PlannedRunAnswer(Answer, frozen=True, kw_only=True):
+    """One model that would be run; `sequence_length` counts what is decoded too."""
+
+    num_layers: int
+    micro_batch_size: int
+    sequence_length: int
+    output_tokens: int
+    why: str
+    expected_s: float
+
+
+class DryRunAnswer(Answer, frozen=True, kw_only=True):
+    """What a measurement would run."""
+
+    dry_run: bool
+    runs: Sequence[PlannedRunAnswer]
+    expected_s: Annotated[float, Meta(description="Seconds that all runs together are expected to take on the device.")]
+    notes: Sequence[str]
+    host: Annotated[Json, Meta(description="What the plan rests on: the device's free memory and speed.")]
+    worker: Annotated[str | None, Meta(description="Which worker told of that host; null where none has yet, see `notes`.")]
+    told_at: str | None
+    problem: Annotated[Json | None, Meta(description="Why the probe would refuse, as a problem document; then nothing runs.")]
 
 
 class MeasurementQuery(Strict, frozen=True, kw_only=True):

@@ -125,3 +125,17 @@ def test_a_promise_has_exactly_one_end() -> None:
     """No end, or two, are refused before anything is sent."""
     with pytest.raises(ValueError, match="exactly one"):
         Until()
+
+
+def test_a_dry_run_is_an_answer_and_no_measurement() -> None:
+    """It is asked for by a name of its own: what measures nothing cannot be followed."""
+    question = {"model": "llama-3.2-1b", "device": "trace", "workload": {"task": "train", "sequence_length": 512}}
+    run = {"num_layers": 16, "micro_batch_size": 1, "sequence_length": 512, "output_tokens": 0, "why": "all", "expected_s": 1.5}
+    answer = {"dry_run": True, "runs": [run], "expected_s": 1.5, "notes": [], "host": {}, "worker": None, "told_at": None}
+    asked = scene(httpx.Response(200, json={**answer, "problem": None}))
+    found = asked.headroom.dry_run(question)
+
+    assert [one.num_layers for one in found.runs] == [16]
+    assert json.loads(asked.script.asked[0].content) == {**question, "dry_run": True}
+    with pytest.raises(ValueError, match="ask dry_run"):
+        asked.headroom.measure({**question, "dry_run": True})

@@ -8,7 +8,7 @@ from service.estimator.dtypes import DType
 from service.estimator.workload import Allocator
 from service.jobs.contract import FailureKind, ProbeDevice
 from service.jobs.host import Host
-from service.probing.plan import Point
+from service.probing.plan import NUM_ROUNDS, Point
 from service.probing.refusal import Refusal
 from worker.nvml.library import Api
 from worker.nvml.sampler import sampling
@@ -18,7 +18,6 @@ from worker.probes.cuda.ground import Ground, NoGround, sampler_on, start_on_gro
 from worker.probes.cuda.run import Outcome, Run, untimed
 from worker.probes.cuda.speed import Ruler, copied_bytes_per_second, matrix_flops
 from worker.probes.cuda.story import Heard, session_of
-from worker.probes.cuda.watch import NUM_ROUNDS
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,11 +4,11 @@ import gc
 from dataclasses import dataclass, field, replace
 
 from service.estimator.workload import ServeWorkload, TrainWorkload
-from service.probing.plan import Point
+from service.probing.plan import NUM_ROUNDS, Point
 from worker.probes.backend import Subject, Tell
 from worker.probes.cuda.choices import own_choices
 from worker.probes.cuda.driver import AllocatorBytes, Driver
-from worker.probes.cuda.watch import NUM_ROUNDS, Closed, Watch
+from worker.probes.cuda.watch import Closed, Watch
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import listening
 from worker.probes.serving import make_server, serve

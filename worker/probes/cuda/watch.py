@@ -8,17 +8,12 @@ allocator at every layer's border would take longer than a small layer.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from service.probing.plan import NUM_COLD_ROUNDS, NUM_ROUNDS
 from worker.probes.cuda.driver import AllocatorBytes, Driver, Moment
 from worker.probes.extrapolate import instant_of
 from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch
 
 Tell = Callable[[str], None]
-
-NUM_COLD_ROUNDS = 2
-"""The first makes what later ones find (states, workspaces, kernels' code), the second fills the allocator's cache."""
-NUM_TIMED_ROUNDS = 3
-NUM_ROUNDS = NUM_COLD_ROUNDS + NUM_TIMED_ROUNDS + 1
-"""The last one is looked at closely and not timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

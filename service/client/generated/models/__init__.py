@@ -44,6 +44,9 @@ from .d_type import DType
 from .draft_model import DraftModel
 from .draft_model_hf_config import DraftModelHfConfig
 from .drift_answer import DriftAnswer
+from .dry_run_answer import DryRunAnswer
+from .dry_run_answer_host import DryRunAnswerHost
+from .dry_run_answer_problem_type_0 import DryRunAnswerProblemType0
 from .engine import Engine
 from .error_answer import ErrorAnswer
 from .event_answer import EventAnswer
@@ -160,6 +163,7 @@ from .plan_candidate_requests_type_0 import PlanCandidateRequestsType0
 from .plan_candidate_workload import PlanCandidateWorkload
 from .plan_request import PlanRequest
 from .plan_request_prices import PlanRequestPrices
+from .planned_run_answer import PlannedRunAnswer
 from .pool_answer import PoolAnswer
 from .pool_page import PoolPage
 from .pool_request import PoolRequest
@@ -260,6 +264,9 @@ __all__ = (
     "DraftModel",
     "DraftModelHfConfig",
     "DriftAnswer",
+    "DryRunAnswer",
+    "DryRunAnswerHost",
+    "DryRunAnswerProblemType0",
     "DType",
     "Engine",
     "ErrorAnswer",
@@ -375,6 +382,7 @@ __all__ = (
     "PlanCandidateLayout",
     "PlanCandidateRequestsType0",
     "PlanCandidateWorkload",
+    "PlannedRunAnswer",
     "PlanRequest",
     "PlanRequestPrices",
     "PoolAnswer",

@@ -38,6 +38,8 @@ class MeasurementRequest:
             allocator's, of the largest run, as https://pytorch.org/memory_viz and `torch.cuda._memory_viz` read it: CUDA's
             own on device cuda, whose steps are then not timed; on device trace every tensor led through the same allocator,
             with its module and its lines.
+        dry_run (bool | Unset): Answer what would be run and how long it would take, and ask no worker for anything.
+            Default: False.
     """
 
     model: InlineModel | str
@@ -49,6 +51,7 @@ class MeasurementRequest:
     full_depth: bool | Unset = False
     rank: int | Unset = 0
     artifacts: list[ArtifactName] | Unset = UNSET
+    dry_run: bool | Unset = False
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.inline_model import InlineModel  # noqa: PLC0415
@@ -89,6 +92,8 @@ class MeasurementRequest:
                 artifacts_item: str = artifacts_item_data
                 artifacts.append(artifacts_item)
 
+        dry_run = self.dry_run
+
         field_dict: dict[str, Any] = {}
 
         field_dict.update(
@@ -110,6 +115,8 @@ class MeasurementRequest:
             field_dict["rank"] = rank
         if artifacts is not UNSET:
             field_dict["artifacts"] = artifacts
+        if dry_run is not UNSET:
+            field_dict["dry_run"] = dry_run
 
         return field_dict
 
@@ -183,6 +190,8 @@ class MeasurementRequest:
 
                 artifacts.append(artifacts_item)
 
+        dry_run = d.pop("dry_run", UNSET)
+
         measurement_request = cls(
             model=model,
             workload=workload,
@@ -193,6 +202,7 @@ class MeasurementRequest:
             full_depth=full_depth,
             rank=rank,
             artifacts=artifacts,
+            dry_run=dry_run,
         )
 
         return measurement_request

@@ -6,7 +6,7 @@ from service.estimator.dtypes import DType
 from service.estimator.precision import POLICIES
 from service.estimator.units import format_bytes
 from service.estimator.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload, Workload
-from service.probing.plan import Point
+from service.probing.plan import NUM_ROUNDS, NUM_TIMED_ROUNDS, Point
 from service.probing.refusal import Refusal
 from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
 from tests.fake_nvml import FakeGpu, FakeNvml
@@ -14,7 +14,6 @@ from worker.probes.backend import Session, Subject
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.driver import Moment
 from worker.probes.cuda.speed import Ruler
-from worker.probes.cuda.watch import NUM_ROUNDS, NUM_TIMED_ROUNDS
 from worker.probes.extrapolate import instants_of
 from worker.probes.kernels import Kernel
 from worker.probes.session import run_point

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from ...models.dry_run_answer import DryRunAnswer
 from ...models.measurement_answer import MeasurementAnswer
 from ...models.measurement_request import MeasurementRequest
 from ...types import UNSET, Call, Unset
@@ -14,7 +15,7 @@ def call(
     *,
     body: MeasurementRequest | Mapping[str, Any],
     idempotency_key: str | Unset = UNSET,
-) -> Call[MeasurementAnswer]:
+) -> Call[DryRunAnswer | MeasurementAnswer]:
     """Ask for a probe."""
     headers: dict[str, Any] = {}
     if not isinstance(idempotency_key, Unset):
@@ -32,7 +33,12 @@ def call(
     )
 
 
-def _read(response: httpx.Response) -> MeasurementAnswer:
+def _read(response: httpx.Response) -> DryRunAnswer | MeasurementAnswer:
+    if response.status_code == 200:
+        response_200 = DryRunAnswer.from_dict(response.json())
+
+        return response_200
+
     if response.status_code == 202:
         response_202 = MeasurementAnswer.from_dict(response.json())
 
