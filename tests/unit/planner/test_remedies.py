@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.estimator.errors import NotModelledError
+from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.units import GIB
@@ -17,9 +18,20 @@ from service.planner.fit import FitReport, fit
 from service.planner.remedies import MAX_REMEDIES, Remedy, find_remedies
 from service.planner.subject import Subject, make_subject
 from service.planner.verdict import Verdict, judge, needed_bytes
-from tests.unit.planner.builders import CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject, an_a100_subject, an_estimate
+from tests.unit.planner.builders import (
+    CHAT,
+    LONG,
+    ONE_GPU,
+    SHORT,
+    ZERO_3,
+    a_shallow_subject,
+    a_subject,
+    an_a100_subject,
+    an_estimate,
+)
 
 BATCHES = replace(SHORT, micro_batch_size=16)
+PLANS = PlanCache()
 ASKED: tuple[tuple[str, Workload, int], ...] = (
     ("gpt2", BATCHES, 4 * GIB),
     ("gpt2", replace(BATCHES, micro_batch_size=64), 2 * GIB),
@@ -50,13 +62,13 @@ def test_full_fine_tuning_of_7b_on_one_a100_can_be_helped() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    usable=st.integers(min_value=GIB, max_value=24 * GIB),
+    usable=st.integers(min_value=GIB, max_value=8 * GIB),
     workload=st.sampled_from([SHORT, BATCHES, CHAT, replace(CHAT, num_sequences=200)]),
     layout=st.sampled_from([ONE_GPU, Layout(data_parallel=4)]),
 )
 def test_every_remedy_saves_what_it_says(usable: int, workload: Workload, layout: Layout) -> None:
     """Evaluated again, each gives its verdict and its savings; none is empty or dearer than it looks."""
-    subject = a_subject("gpt2-medium", usable_bytes=usable)
+    subject = a_shallow_subject(6, usable_bytes=usable, model="gpt2-medium", plans=PLANS)
     if isinstance(workload, TrainWorkload) or layout == ONE_GPU:
         before = subject.answer(workload, layout)
 
