@@ -113,13 +113,6 @@ class MeasurementNotFoundError(NotFoundError):
     title = "Measurement not found"
 
 
-class ArtifactNotFoundError(NotFoundError):
-    """The measurement kept no file of this name, or it has been deleted."""
-
-    type = "artifact-not-found"
-    title = "Artifact not found"
-
-
 class ConflictError(ServiceError):
     """A legal request that the present state does not allow."""
 

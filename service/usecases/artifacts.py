@@ -7,7 +7,7 @@ from service.db.measurement import StoredArtifact
 from service.db.queries.artifacts import artifacts_of, read_piece
 from service.db.queries.measurements import read_status
 from service.db.session import transaction
-from service.errors import ArtifactNotFoundError, MeasurementNotFoundError
+from service.errors import MeasurementNotFoundError, NotFoundError
 from service.usecases.access import Sessions
 
 PIECE_BYTES = 1024**2
@@ -26,7 +26,7 @@ def read(sessions: Sessions, job_id: UUID, name: str) -> StoredArtifact:
             return artifact
     has = ", ".join(artifact.name for artifact in found) or "none: they are asked for with it, and go after a time"
     message = f"measurement {job_id} has no artifact {name!r}; it has {has}"
-    raise ArtifactNotFoundError(message)
+    raise NotFoundError(message)
 
 
 def pieces(sessions: Sessions, job_id: UUID, artifact: StoredArtifact) -> Iterator[bytes]:
@@ -37,5 +37,5 @@ def pieces(sessions: Sessions, job_id: UUID, artifact: StoredArtifact) -> Iterat
         if piece is None:
             # Deleted meanwhile: what was promised cannot be kept, and the reader sees a stream that broke.
             message = f"artifact {artifact.name} of measurement {job_id} was deleted while it was read"
-            raise ArtifactNotFoundError(message)
+            raise NotFoundError(message)
         yield piece

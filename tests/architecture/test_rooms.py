@@ -65,13 +65,20 @@ _ROOMS = (
     Room(
         name="job contract",
         modules=(
+            "service.jobs.artifacts",
             "service.jobs.contract",
+            "service.jobs.host",
             "service.jobs.ranks",
             "service.jobs.runnable",
             "service.jobs.states",
             "service.jobs.wire",
         ),
         without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "worker"},
+    ),
+    Room(
+        name="plans of probes",
+        modules=("service.probing",),
+        without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "service.settings", "worker"},
     ),
     Room(
         name="bell",

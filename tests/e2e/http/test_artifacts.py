@@ -68,7 +68,7 @@ def test_what_is_not_there_is_no_file(client: httpx.Client, measured: UUID) -> N
         len(CONTENT),
         an_artifact(CONTENT).sha256,
     )
-    assert slug(other, 404) == "artifact-not-found"
+    assert slug(other, 404) == "not-found"
     assert slug(nobody, 404) == "measurement-not-found"
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.artifact_tables import ArtifactRow
-from service.errors import ArtifactNotFoundError, MeasurementNotFoundError
+from service.errors import MeasurementNotFoundError, NotFoundError
 from service.jobs.artifacts import ArtifactName
 from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, MeasureRequest, ProbeDevice
@@ -127,7 +127,7 @@ def test_what_is_not_there_is_said(sessions: Sessions) -> None:
 
     with pytest.raises(MeasurementNotFoundError):
         artifacts.read(sessions, uuid4(), "memory_snapshot")
-    with pytest.raises(ArtifactNotFoundError, match="it has memory_snapshot"):
+    with pytest.raises(NotFoundError, match="it has memory_snapshot"):
         artifacts.read(sessions, job_id, "core")
-    with pytest.raises(ArtifactNotFoundError, match="deleted while"):
+    with pytest.raises(NotFoundError, match="deleted while"):
         list(artifacts.pieces(sessions, job_id, replace(known, name="gone")))

@@ -132,7 +132,7 @@ def test_a_file_is_saved_as_it_was_kept() -> None:
         httpx.Response(200, json=wrong),
         httpx.Response(200, content=content),
         httpx.Response(200, json=measurement()),
-        problem(404, "artifact-not-found"),
+        problem(404, "not-found"),
         httpx.Response(200, json=right),
         httpx.ReadError("gone"),
     )
