@@ -71,7 +71,7 @@ export function poolTable(pools) {
       { label: "Environment", cell: (one) => one.environment },
       { label: "Keys", number: true, cell: (one) => count(one.keys) },
       { label: "Measurements", number: true, cell: (one) => count(one.measurements) },
-      { label: "Adds", cell: (one) => Object.entries(one.shares).map(([name, share]) => `${name.replaceAll("_", " ")} ${signedPercent(share, 2)}`).join(", ") },
+      { label: "Adds", number: true, cell: (one) => Object.entries(one.shares).map(([name, share]) => `${name.replaceAll("_", " ")} ${signedPercent(share, 2)}`).join(", ") },
       { label: "± of a new key", number: true, cell: (one) => percent(one.half_width, 2) },
       { label: "± of new sizes", number: true, cell: (one) => percent(one.key_half_width, 2) },
     ],

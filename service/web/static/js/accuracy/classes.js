@@ -6,7 +6,7 @@ import { dataTable } from "../tables.js";
 
 const BEFORE = "#8a8f98";
 const LEAST = 1e-5;
-const labelRoom = () => (window.innerWidth < 640 ? 120 : 270);
+const labelRoom = () => (window.innerWidth < 640 ? 120 : 340);
 
 /** "training, allocated" and the like. */
 export function className({ kind, quantity }) {
@@ -52,7 +52,7 @@ export function errorOption(classes) {
     grid: { left: labelRoom(), right: 24, top: 34, bottom: 44 },
     legend: { top: 0, left: 0, textStyle: { color: css("--muted") }, itemWidth: 12, itemHeight: 12 },
     tooltip: tooltip({ formatter: ({ data }) => (data ? classWords(classes[data[1]]) : "") }),
-    xAxis: axis({ type: "log", min: LEAST * 50, name: "Error", nameLocation: "middle", nameGap: 28, axisLabel: { color: css("--muted"), formatter: (value) => `${value} %`, hideOverlap: true } }),
+    xAxis: axis({ type: "log", min: LEAST * 10, name: "Error", nameLocation: "middle", nameGap: 28, axisLabel: { color: css("--muted"), formatter: (value) => `${value} %`, hideOverlap: true } }),
     yAxis: axis({ type: "category", inverse: true, data: classes.map(className), axisLabel: { color: css("--text"), width: labelRoom() - 16, overflow: "truncate" }, splitLine: { show: true, lineStyle: { color: css("--line") } } }),
     series: [
       span(classes, "before", place, BEFORE, -4),

@@ -2,7 +2,7 @@
 import { ask, askAll } from "../api.js";
 import { byId, fill, h } from "../dom.js";
 import { exportBar } from "../export.js";
-import { whenElement } from "../format.js";
+import { count, whenElement } from "../format.js";
 import { showProblem } from "../notice.js";
 import { repeat } from "../polling.js";
 import { fillForm, formState, nameInPath, onNavigate, readQuery, writeQuery } from "../state.js";
@@ -55,7 +55,8 @@ async function showOne() {
     if (told === page.told) return;
     Object.assign(page, { cluster, reservations, told });
     byId("updated").replaceChildren("updated ", whenElement(cluster.updated_at));
-    fill(byId("sum"), stateBar(totals(cluster.pools)));
+    const sum = totals(cluster.pools);
+    fill(byId("sum"), h("h2", {}, `${count(sum.all)} GPUs`), stateBar(sum));
     showPools(cluster, reservations);
     showReservations(byId("reservations"), name, reservations, { onChange: () => guarded(refresh) });
     if (planner.found !== null) planner.draw();

@@ -2,7 +2,10 @@
 import { h } from "../dom.js";
 import { sentence } from "../format.js";
 
-/** Show each error of a problem at its field. Paths go deeper than fields do: the longest that is a field is taken. */
+/**
+ * Show each error of a problem at its field. Paths go deeper than fields do: the longest that is a field is taken. The first
+ * is brought into view, unless somebody is at work in another.
+ */
 export function showFieldErrors(forms, problem) {
   clearFieldErrors(forms);
   for (const { field, message } of problem.errors) {
@@ -16,6 +19,8 @@ export function showFieldErrors(forms, problem) {
     control.setAttribute("aria-describedby", `${control.dataset.described} ${note.id}`.trim());
     for (const fold of ancestors(box)) fold.open = true;
   }
+  const isAtWork = forms.some((form) => form.contains(document.activeElement));
+  if (!isAtWork) forms[0].querySelector("[aria-invalid]")?.scrollIntoView({ block: "nearest" });
 }
 
 /** Take all of them back. */

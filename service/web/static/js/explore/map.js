@@ -13,6 +13,7 @@ const TIGHT = "#e69f00";
 const MOST_BYTES = 31 * 2 ** 20;
 const ROW = 30;
 const FRAME = 70;
+const NARROW = 34;
 const AXES = {
   train: [
     ["micro_batch_size", [1, 2, 4, 8, 16, 32, 64]],
@@ -143,17 +144,18 @@ function cellShape(cell, api) {
     children: [
       { type: "rect", shape, style: { fill: colour, opacity } },
       ...(cell.isAsked ? [{ type: "rect", shape, style: { fill: "none", stroke: css("--text"), lineWidth: 2 } }] : []),
-      { type: "text", style: { x, y, text: cellText(cell), align: "center", verticalAlign: "middle", fill: css("--text"), fontSize: width < 44 ? 10 : 12, fontWeight: cell.verdict === "fits" ? 600 : 400 } },
+      { type: "text", style: { x, y, text: cellText(cell, width < NARROW), align: "center", verticalAlign: "middle", fill: css("--text"), fontSize: width < 44 ? 10 : 12, fontWeight: cell.verdict === "fits" ? 600 : 400 } },
       ...(cell.verdict === "does_not_fit" ? [{ type: "line", shape: { x1: shape.x + 3, y1: shape.y + shape.height - 3, x2: shape.x + 9, y2: shape.y + shape.height - 9 }, style: { stroke: colour, lineWidth: 1.5 } }] : []),
     ],
   };
 }
 
-/** How full it is; an engine that does not start although it has the bytes is told by a word. */
-function cellText(cell) {
+/** How full it is, in a narrow cell without the sign; an engine that does not start although it has the bytes is told by a word. */
+function cellText(cell, isNarrow) {
   if (cell.verdict === null) return "?";
   if (cell.verdict === "does_not_fit" && cell.share <= 1) return "no";
-  return cell.share >= 10 ? `${cell.share.toFixed(0)}×` : percent(cell.share, 0).replace(" ", "\u202f");
+  if (cell.share >= 10) return `${cell.share.toFixed(0)}×`;
+  return isNarrow ? (cell.share * 100).toFixed(0) : percent(cell.share, 0).replace(" ", "\u202f");
 }
 
 function tooltipOf(cell, field) {

@@ -70,7 +70,7 @@ function option(answer) {
     xAxis: axis({ type: "value", max: Math.ceil(most * 1.06), axisLabel: { color: css("--muted"), formatter: "{value} GiB", hideOverlap: true, showMaxLabel: false } }),
     yAxis: axis({ type: "category", data: rows.map((row) => rowLabel(row.name)), splitLine: { show: false }, axisLabel: { color: css("--text"), fontSize: 12.5 } }),
     tooltip: tooltip({ trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => tooltipOf(rows[points[0].dataIndex]) }),
-    series: [...namesOf(rows).map((name) => bars(name, rows)), limit(answer), whisker(answer, rows)],
+    series: [...namesOf(rows).map((name) => bars(name, rows)), limit(answer, most), whisker(answer, rows)],
   };
 }
 
@@ -86,9 +86,11 @@ function bars(name, rows) {
   };
 }
 
-function limit(answer) {
+function limit(answer, most) {
+  // Near the right edge there is no room for half of the words.
+  const align = answer.usable_bytes / GIB / most > 0.8 ? "right" : "center";
   const line = { type: "solid", width: 2, color: css("--text") };
-  const label = { formatter: `usable ${gib(answer.usable_bytes)}`, color: css("--text"), fontSize: 12, fontWeight: 600, position: "end", distance: 6 };
+  const label = { formatter: `usable ${gib(answer.usable_bytes)}`, color: css("--text"), fontSize: 12, fontWeight: 600, align, position: "end", distance: 6 };
   return {
     type: "bar",
     stack: "all",

@@ -86,7 +86,7 @@ function jobRow(job) {
   const put = (progress, text, isRunning) => {
     bar.value = progress;
     element.classList.toggle("is-waiting", !isRunning);
-    share.textContent = isRunning ? percent(progress, 0) : "waits";
+    share.textContent = isRunning ? percent(progress, 0) : "queued";
     phase.textContent = text;
   };
   return {

@@ -1,6 +1,6 @@
 // Predicted against measured: each point with its interval, the line where both agree, and the band that intervals make.
 import { axis, css, tooltip } from "../charts.js";
-import { percent, signedPercent } from "../format.js";
+import { count, percent, signedPercent } from "../format.js";
 import { QUANTITIES, reading, rowWords } from "./quantities.js";
 
 const BLUE = "#0072b2";
@@ -31,7 +31,7 @@ export function scatterWords({ points, quantity }) {
   const known = points.filter((one) => one.isInside !== null);
   const inside = known.filter((one) => one.isInside).length;
   const cover = known.length === 0 ? "" : `; ${inside} of ${known.length} within their interval`;
-  return `${points.length} readings of ${QUANTITIES[quantity].label}: median error ${percent(errors[Math.floor(errors.length / 2)], 2)}, largest ${percent(errors.at(-1), 2)}${cover}.`;
+  return `${count(points.length)} readings of ${QUANTITIES[quantity].label}: median error ${percent(errors[Math.floor(errors.length / 2)], 2)}, largest ${percent(errors.at(-1), 2)}${cover}.`;
 }
 
 /** Return ECharts' option. */

@@ -4,6 +4,8 @@ import { signedPercent, whenElement } from "../format.js";
 import { dataTable } from "../tables.js";
 import { bestReading, errorClass, QUANTITIES, rowWords, STATUS_CLASSES } from "./quantities.js";
 
+const INSIDE = "Predicted against measured: green where the reading lies within the interval that was promised, red where it does not";
+
 /** Return a page of rows as a table. */
 export function measurementTable(rows, caption) {
   const best = new Map(rows.map((row) => [row, { analytic: bestReading(row, "predicted"), calibrated: bestReading(row, "calibrated") }]));
@@ -21,8 +23,8 @@ export function measurementTable(rows, caption) {
       { label: "Status", cell: (row) => statusTag(row) },
       { label: "Measured", number: true, cell: (row) => h("span", { title: quantityLabel(best.get(row).analytic) }, shown(row, "measured")) },
       { label: "Predicted", number: true, cell: (row) => shown(row, "predicted") },
-      { label: "Error", number: true, cell: (row) => errorTag(best.get(row).analytic) },
-      { label: "Calibrated", number: true, cell: (row) => errorTag(best.get(row).calibrated) },
+      { label: "Error", number: true, title: INSIDE, cell: (row) => errorTag(best.get(row).analytic) },
+      { label: "Calibrated", number: true, title: INSIDE, cell: (row) => errorTag(best.get(row).calibrated) },
       { label: "Asked", cell: (row) => whenElement(row.created_at) },
     ],
     items: rows,
