@@ -1,20 +1,30 @@
 """Flags for every word of the HTTP contract, made from the contract's own schema: what HTTP takes, the command line takes.
 
 ``--micro-batch-size 4`` becomes ``workload.micro_batch_size``, ``--zero-stage 3`` ``layout.zero_stage``, ``--lora-rank 16``
-``workload.lora.rank``. Values are checked by the schema, so both refuse the same things in the same words.
+``workload.lora.rank``, ``--frozen vision,projector`` the list ``workload.frozen``. Values are checked by the schema, so both
+refuse the same things in the same words.
 """
 
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, inspect
 
-from service.api.schemas.workload import LayoutRequest, LoraRequest, OffloadRequest, PeftRequest, ServeRequest, TrainRequest
+from service.api.schemas.workload import (
+    LayoutRequest,
+    LoraRequest,
+    OffloadRequest,
+    PeftRequest,
+    ServeRequest,
+    SpeculativeRequest,
+    TrainRequest,
+)
 from service.cli.files import read_object
 from service.cli.parser import one_of, shown
 from service.errors import InvalidRequestError
@@ -26,10 +36,16 @@ _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.StrType, str),
     (inspect.EnumType, str),
     (inspect.LiteralType, str),
+    (inspect.ListType, list),
 )
 _INTEGER = re.compile(r"-?[0-9]+")
 _EVERY = re.compile(r"selective:([0-9]+)")
-_NESTED: dict[str, type[Struct]] = {"lora": LoraRequest, "offload": OffloadRequest, "peft": PeftRequest}
+_NESTED: dict[str, type[Struct]] = {
+    "lora": LoraRequest,
+    "offload": OffloadRequest,
+    "peft": PeftRequest,
+    "speculative": SpeculativeRequest,
+}
 _TASKS: dict[str, type[Struct]] = {"train": TrainRequest, "serve": ServeRequest}
 _GROUPS: tuple[tuple[str, tuple[str, ...], type[Struct]], ...] = (
     ("training", ("workload",), TrainRequest),
@@ -143,16 +159,25 @@ def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
         return
     words = [*flag.words, "selective:N"] if flag.path[-1] == "activation_checkpointing" else flag.words
     listed = f"{text}: {', '.join(words)}" if words else text
-    metavar = "N" if str not in flag.kinds else "WORD"
-    group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=metavar, help=listed)
+    group.add_argument(flag.option, dest=flag.dest, type=_reader(flag), metavar=_metavar(flag.kinds), help=listed)
 
 
 def _reader(flag: Flag) -> Any:  # noqa: ANN401 - argparse takes any callable of one text
-    if flag.path[-1] == "target_modules":
-        return _modules
+    if list in flag.kinds:
+        return partial(_list, words=flag.words)
     if flag.path[-1] == "activation_checkpointing":
         return _recomputed
+    if {int, str} <= flag.kinds:
+        return _number_or_text
     return _word if str in flag.kinds else number
+
+
+def _metavar(kinds: frozenset[type]) -> str:
+    if list in kinds:
+        return "WORD,…"
+    if {int, str} <= kinds:
+        return "BYTES"
+    return "WORD" if str in kinds else "N"
 
 
 def _word(text: str) -> object:
@@ -172,8 +197,9 @@ def _recomputed(text: str) -> object:
     return {"selective": int(every[1])} if every is not None else _word(text)
 
 
-def _modules(text: str) -> object:
-    return text if text == "all-linear" else [name.strip() for name in text.split(",")]
+def _list(text: str, *, words: Sequence[str]) -> object:
+    """Read names with commas between them, or the one word that stands for a list."""
+    return text if text in words else [name.strip() for name in text.split(",")]
 
 
 def number(text: str) -> int | float:

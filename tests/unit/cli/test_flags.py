@@ -1,18 +1,27 @@
 """Flags: the whole vocabulary of the contract, and nothing in a request that was not said."""
 
+from argparse import Action, ArgumentTypeError
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec import Struct
 
 from service.api.schemas.fit import FitRequest
-from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
+from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest, WorkloadRequest
 from service.cli.flags import add_gpu, add_question, gpu_of, in_flags, model_of, words_of
 from service.cli.parser import Parser
 from service.errors import InvalidRequestError
 
 TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")
+
+
+class Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The part of a request that flags make."""
+
+    workload: WorkloadRequest
+    layout: LayoutRequest
 
 
 def build_parser() -> Parser:
@@ -35,6 +44,58 @@ def test_every_field_of_the_contract_has_a_flag(schema: type[Struct]) -> None:
 
     missing = [name for name in schema.__struct_encode_fields__ if f"--{name.replace('_', '-')}" not in shown]
     assert missing == []
+
+
+def is_taken(flag: Action, text: str) -> bool:
+    """Say whether the contract takes what a flag makes of a text."""
+    section, *path = flag.dest.split(".")
+    is_serving = path[0] in ServeRequest.__struct_encode_fields__
+    needed = (
+        {"task": "serve", "num_sequences": 1, "prompt_tokens": 1} if is_serving else {"task": "train", "sequence_length": 1}
+    )
+    document: dict[str, Any] = {"workload": needed, "layout": {}}
+    # What a word of the contract needs beside it.
+    place = document[section] if path[0] != "speculative" else document[section].setdefault("speculative", {"num_tokens": 1})
+    for name in path[:-1]:
+        place = place if name == "speculative" else place.setdefault(name, {})
+    try:
+        place[path[-1]] = flag.type(text) if callable(flag.type) else text == "yes"
+        msgspec.convert(document, Said, strict=True)
+    except (ArgumentTypeError, msgspec.ValidationError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("flag", [flag for flag in build_parser()._actions if "." in flag.dest], ids=lambda flag: flag.dest)  # noqa: SLF001 - argparse shows its flags nowhere else
+def test_every_flag_can_be_said(flag: Action) -> None:
+    """Of a number, a size, a version, a word that the help lists and any word, the contract takes at least one."""
+    listed = (flag.help or "").rpartition(": ")[2].split(", ")
+
+    assert any(is_taken(flag, text) for text in ("1", "0.5", "0.19.0", "64000000000", *listed, "mlp", "yes"))
+
+
+def test_a_list_of_names_is_said_with_commas() -> None:
+    """Kinds of modules that are frozen are a list, of one as well."""
+    said = [ask(*TRAIN, "--frozen", words)["workload"] for words in ("vision", "vision,projector")]
+
+    assert [work["frozen"] for work in said] == [["vision"], ["vision", "projector"]]  # type: ignore[index]  # objects
+
+
+def test_memory_is_bytes_or_a_size() -> None:
+    """A host's memory is the integer that the contract wants, or text with a unit."""
+    said = ask(*TRAIN, "--host-memory-bytes", "64000000000", "--nvme-bytes", "2Ti")
+
+    assert said["layout"] == {"host_memory_bytes": 64_000_000_000, "nvme_bytes": "2Ti"}
+
+
+def test_guessing_ahead_is_said_word_by_word() -> None:
+    """Speculative decoding is a section like adapters; its draft model is a name, or an object that brings a config along."""
+    serving = ("llama-2-7b", "--task", "serve", "--num-sequences", "1", "--prompt-tokens", "9")
+    said = ask(*serving, "--speculative-num-tokens", "3", "--speculative-draft", "llama-3.2-1b")["workload"]
+
+    assert said["speculative"] == {"num_tokens": 3, "draft": "llama-3.2-1b"}  # type: ignore[index]  # an object
+    brought = ask(*serving, "--speculative-draft", '{"hf_config": {"model_type": "llama"}}')["workload"]
+    assert brought["speculative"] == {"draft": {"hf_config": {"model_type": "llama"}}}  # type: ignore[index]  # an object
 
 
 def test_only_what_was_said_is_in_the_request() -> None:

@@ -45,10 +45,11 @@ function flags(words, prefix = "--") {
     const flag = `${prefix}${name.replaceAll("_", "-")}`;
     if (value === true) return flag;
     if (value === false) return flag.replace("--", "--no-");
-    if (value === null || Array.isArray(value)) return null;
+    if (value === null || value.length === 0) return null;
+    if (Array.isArray(value)) return `${flag} ${word(value.join(","))}`;
     if (typeof value !== "object") return `${flag} ${word(String(value))}`;
     if (name === "activation_checkpointing") return `${flag} selective:${value.selective}`;
-    return ["lora", "offload", "peft"].includes(name) ? flags(value, `${flag}-`) : null;
+    return ["lora", "offload", "peft", "speculative"].includes(name) ? flags(value, `${flag}-`) : null;
   });
 }
 
