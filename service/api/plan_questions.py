@@ -58,7 +58,8 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
     asked = read_asked(request)
     return PlanQuestion(
         architecture=model.architecture,
-        model_name=model.name or model.architecture.family,
+        model_name=request.model.rpartition("/")[2] if isinstance(request.model, str) else model.architecture.family,
+        checkpoints=model.checkpoints,
         question=asked.question,
         offers=_offers(request, prices),
         objective=request.objective,

@@ -72,9 +72,7 @@ def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: Pl
         cost_of_run=offered.cost_of_run(candidate),
         price_source=prices.source(offered.offer),
         placement=None,
-        requests=requests_of(
-            asked.model_name, asked.architecture, (candidate.workload, candidate.layout), offered.offer.device
-        ),
+        requests=requests_of(asked, (candidate.workload, candidate.layout), offered.offer.device),
     )
 
 

@@ -26,12 +26,16 @@ INLINE = ("hf_config", "architecture", "num_parameters")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """A model that a request named or brought; ``name`` and ``revision`` are ``None`` when it came inline."""
+    """A model that a request named or brought; ``name`` and ``revision`` are ``None`` when it came inline.
+
+    ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, none where only who asks knows them.
+    """
 
     architecture: Architecture
     name: str | None = None
     revision: int | None = None
     hf_config: Mapping[str, object] | None = None
+    checkpoints: tuple[str, ...] = ()
 
 
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:

@@ -2,17 +2,17 @@
 
 from service.api.schemas.fields import JsonObject
 from service.catalog.gpus import list_gpus
-from service.estimator.architecture import Architecture
+from service.catalog.models import checkpoints_of
 from service.estimator.device import Device, parse_slice
 from service.estimator.layout import Layout
-from service.estimator.workload import Workload
+from service.estimator.workload import ServeWorkload, Workload
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import render
+from service.usecases.plans import PlanQuestion
 
 
 def requests_of(
-    model_name: str,
-    architecture: Architecture,
+    asked: PlanQuestion,
     configuration: tuple[Workload, Layout],
     device: Device,
     *,
@@ -24,10 +24,13 @@ def requests_of(
     ``nodes`` are those of a cluster that it was placed on; ``mig_profile`` says that each GPU is such a slice.
     """
     workload, layout = configuration
+    draft = workload.speculative if isinstance(workload, ServeWorkload) else None
     return render(
         Job(
-            model_name=model_name,
-            model=architecture,
+            model_name=asked.model_name,
+            checkpoints=asked.checkpoints,
+            draft_checkpoints=() if draft is None or draft.name is None else checkpoints_of(draft.name),
+            model=asked.architecture,
             workload=workload,
             layout=layout,
             device=device,

@@ -33,7 +33,13 @@ def resolve_model(specs: SpecBook, reference: ModelReference) -> ResolvedModel:
     if isinstance(reference, InlineModel):
         return read_inline(reference)
     found = specs.require(reference)
-    return ResolvedModel(architecture=found.architecture, name=found.name, revision=found.revision, hf_config=found.hf_config)
+    return ResolvedModel(
+        architecture=found.architecture,
+        name=found.name,
+        revision=found.revision,
+        hf_config=found.hf_config,
+        checkpoints=found.checkpoints,
+    )
 
 
 def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQuestion:

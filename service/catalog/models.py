@@ -68,6 +68,15 @@ def resolve_model(name: str, *, field: str = "model") -> ModelEntry:
     return entry
 
 
+def checkpoints_of(name: str) -> tuple[str, ...]:
+    """Return the ids on the Hugging Face hub that a name of the catalogue may mean: an alias itself, else all of its entry."""
+    entry = find_model(name)
+    if entry is None:
+        return ()
+    said = tuple(alias for alias in entry.aliases if alias.casefold() == name.casefold())
+    return said or entry.aliases
+
+
 def load_config(entry: ModelEntry) -> Mapping[str, object]:
     """Return the model's config.json; no other is read."""
     config: dict[str, object] = json.loads((_CONFIGS / f"{entry.name}.json").read_bytes())

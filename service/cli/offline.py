@@ -8,7 +8,7 @@ from msgspec import ValidationError, convert
 from service.api.hints import explain
 from service.api.questions import ResolvedModel, read_inline
 from service.api.schemas.fit import InlineModel, ModelReference
-from service.catalog.models import ModelEntry, list_models, load_architecture, resolve_model
+from service.catalog.models import ModelEntry, checkpoints_of, list_models, load_architecture, resolve_model
 from service.errors import UnknownModelError
 
 T = TypeVar("T")
@@ -28,7 +28,9 @@ def offline_model(reference: ModelReference) -> ResolvedModel:
     if isinstance(reference, InlineModel):
         return read_inline(reference)
     entry = _entry(reference)
-    return ResolvedModel(architecture=load_architecture(entry), name=entry.name, revision=1)
+    return ResolvedModel(
+        architecture=load_architecture(entry), name=entry.name, revision=1, checkpoints=checkpoints_of(reference)
+    )
 
 
 def _entry(name: str) -> ModelEntry:

@@ -23,7 +23,9 @@ class PlanQuestion:
 
     architecture: Architecture
     model_name: str
-    """What launchers are told to load."""
+    """What the request calls the model, by which what is rendered for it is called."""
+    checkpoints: tuple[str, ...] = ()
+    """Ids on the Hugging Face hub of weights of this shape; launchers are told to load the first."""
     question: Question
     offers: Sequence[Offer]
     objective: Objective

@@ -21,6 +21,7 @@ class NamedModel:
     """One revision of a model; ``hf_config`` is the config.json it came from, ``None`` where it came from our own spec.
 
     ``version`` names the revision for ever: a model that was deleted and stored anew starts again at revision 1.
+    ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, the one that was asked for first.
     """
 
     name: str
@@ -28,6 +29,7 @@ class NamedModel:
     version: str
     architecture: Architecture
     hf_config: Mapping[str, object] | None = None
+    checkpoints: tuple[str, ...] = ()
 
 
 KnownNames = Callable[[], Collection[str]]
@@ -116,7 +118,12 @@ def catalogue_model(name: str) -> NamedModel | None:
         return None
     architecture = catalogue.load_architecture(entry)
     return NamedModel(
-        name=entry.name, revision=1, version="catalogue", architecture=architecture, hf_config=catalogue.load_config(entry)
+        name=entry.name,
+        revision=1,
+        version="catalogue",
+        architecture=architecture,
+        hf_config=catalogue.load_config(entry),
+        checkpoints=catalogue.checkpoints_of(name),
     )
 
 

@@ -12,6 +12,8 @@ from service.estimator.workload import ServeWorkload, Workload
 
 HEAD_ADDRESS, NODE_RANK = "${HEAD_ADDRESS}", "${NODE_RANK}"
 """What a command on several nodes reads from its environment; each scheduler's rendering sets both."""
+CHECKPOINT, DRAFT = "${CHECKPOINT:?}", "${DRAFT:?}"
+"""What is loaded where only who asks knows it: a shell stops where they are not set."""
 _MAX_NAME = 40
 
 
@@ -32,10 +34,14 @@ class GpuNames:
 class Job:
     """A complete configuration; ``gpu`` is None where the request told a GPU's memory alone.
 
+    ``model_name`` is what objects are called by; ``checkpoints`` and ``draft_checkpoints`` are ids on the Hugging Face hub of
+    weights of that shape, none where nobody told.
     ``nodes``: names of the nodes that it was placed on. ``mig_profile``: each GPU is such a slice.
     """
 
     model_name: str
+    checkpoints: tuple[str, ...] = ()
+    draft_checkpoints: tuple[str, ...] = ()
     model: Architecture
     workload: Workload
     layout: Layout

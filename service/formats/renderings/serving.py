@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from service.estimator.dtypes import DType
@@ -13,6 +14,7 @@ from service.estimator.workload import Attention, Engine, Quantization, ServeWor
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.text import Scalar, as_json, chosen, flags
 from service.formats.renderings.trainer import TORCH_NAMES
+from service.formats.renderings.weights import checkpoint_of, draft_of, weights_notes
 
 PORT = 20000
 """Where the ranks of an engine meet."""
@@ -35,7 +37,8 @@ _ATTENTION = {Attention.EAGER: "eager", Attention.FLASH: "flash_attention_2"}
 
 def launch_serving(job: Job, workload: ServeWorkload) -> Launch:
     """Return how one replica is started on each of its nodes."""
-    return _LAUNCHES[workload.engine](job, workload)
+    launch = _LAUNCHES[workload.engine](job, workload)
+    return replace(launch, notes=(*launch.notes, *weights_notes(job, workload)))
 
 
 def _vllm(job: Job, workload: ServeWorkload) -> Launch:
@@ -52,21 +55,21 @@ def _vllm(job: Job, workload: ServeWorkload) -> Launch:
         "max-num-seqs": workload.max_num_sequences or max(release.max_num_sequences(job.device), workload.num_sequences),
         "max-num-batched-tokens": workload.max_num_batched_tokens or release.batched_tokens(job.device, longest),
         "gpu-memory-utilization": _fraction(workload, FRACTION_PER_MILLE / 1000),
-        "speculative-config": _speculative(workload),
+        "speculative-config": _speculative(job, workload),
     }
     switches = chosen({"enable-expert-parallel": spread, "enforce-eager": workload.enforce_eager})
     several: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
         several = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "master-addr": HEAD_ADDRESS}
-    command = ("vllm", "serve", job.model_name, *flags({**values, **several}, switches=switches))
-    return Launch(command=command, notes=_weights_of(workload))
+    command = ("vllm", "serve", checkpoint_of(job, workload), *flags({**values, **several}, switches=switches))
+    return Launch(command=command)
 
 
 def _sglang(job: Job, workload: ServeWorkload) -> Launch:
     """Return SGLang's command (0.5, ``python/sglang/srt/server_args.py``); what is not said are its own defaults."""
     spread = job.layout.expert_parallel > 1
     values: dict[str, Scalar | None] = {
-        "model-path": job.model_name,
+        "model-path": checkpoint_of(job, workload),
         **_degrees(job, "tp-size", "pp-size"),
         "dp-size": job.layout.data_parallel if spread else None,
         "ep-size": job.layout.expert_parallel * job.layout.tensor_parallel if spread else None,
@@ -82,7 +85,7 @@ def _sglang(job: Job, workload: ServeWorkload) -> Launch:
         several = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "dist-init-addr": f"{HEAD_ADDRESS}:{PORT}"}
     switches = chosen({"disable-cuda-graph": workload.enforce_eager})
     arguments = flags({**values, **several}, switches=switches)
-    return Launch(command=("python", "-m", "sglang.launch_server", *arguments), notes=_weights_of(workload))
+    return Launch(command=("python", "-m", "sglang.launch_server", *arguments))
 
 
 def _tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
@@ -98,10 +101,10 @@ def _tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         "extra_llm_api_options": "llm_options.yaml",
     }
     options = {"kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}}
-    command = ("trtllm-serve", job.model_name, *flags(values))
+    command = ("trtllm-serve", checkpoint_of(job, workload), *flags(values))
     if job.num_nodes > 1:
         command = ("trtllm-llmapi-launch", *command)
-    return Launch(command=command, files={"llm_options.yaml": as_json(options)}, notes=_weights_of(workload))
+    return Launch(command=command, files={"llm_options.yaml": as_json(options)})
 
 
 def _llama_server(job: Job, workload: ServeWorkload) -> Launch:
@@ -142,7 +145,7 @@ def _transformers(job: Job, workload: ServeWorkload) -> Launch:
     return Launch(
         command=script if job.gpus > 1 else ("python", "generate.py"),
         objects={"from_pretrained": loaded, "generate": generated},
-        notes=notes + _weights_of(workload),
+        notes=notes,
     )
 
 
@@ -155,19 +158,12 @@ def _fraction(workload: ServeWorkload, default: float) -> float:
     return default if workload.gpu_memory_fraction is None else workload.gpu_memory_fraction
 
 
-def _speculative(workload: ServeWorkload) -> str | None:
+def _speculative(job: Job, workload: ServeWorkload) -> str | None:
     asked = workload.speculative
     if asked is None:
         return None
-    method = {"method": "ngram"} if asked.config is None else {"model": asked.name or "draft"}
+    method = {"method": "ngram"} if asked.config is None else {"model": draft_of(job)}
     return json.dumps({**method, "num_speculative_tokens": asked.num_tokens})
-
-
-def _weights_of(workload: ServeWorkload) -> tuple[str, ...]:
-    packed = {Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4}
-    if workload.quantization not in packed:
-        return ()
-    return (f"the model must be a checkpoint with {workload.quantization.value} weights",)
 
 
 _LAUNCHES: Mapping[Engine, Callable[[Job, ServeWorkload], Launch]] = MappingProxyType(

@@ -1,6 +1,7 @@
 """Command lines and TOML, written so that a shell and a parser read back what was meant."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +10,7 @@ Scalar = str | int | float | bool
 
 def shell_line(command: Sequence[str]) -> str:
     """Return one line for a shell; environment variables are left for it to fill in."""
-    return " ".join(f'"{word}"' if "${" in word else shlex.quote(word) for word in command)
+    return " ".join(_filled_in(word) if "${" in word else shlex.quote(word) for word in command)
 
 
 def flags(values: Mapping[str, Scalar | None], *, switches: Sequence[str] = ()) -> tuple[str, ...]:
@@ -31,6 +32,11 @@ def as_json(value: object) -> str:
 def as_toml(tables: Mapping[str, Mapping[str, Scalar]]) -> str:
     """Return tables of plain values; strings in TOML are JSON's (TOML 1.0, basic strings)."""
     return "\n".join(f"[{name}]\n" + _pairs(table) for name, table in tables.items())
+
+
+def _filled_in(word: str) -> str:
+    """Return a word in double quotes, in which nothing but variables means anything."""
+    return '"' + re.sub(r'(["`\\])', r"\\\1", word) + '"'
 
 
 def _pairs(table: Mapping[str, Scalar]) -> str:

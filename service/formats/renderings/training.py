@@ -30,7 +30,8 @@ def launch_training(job: Job, workload: TrainWorkload) -> Launch:
     if workload.framework is Framework.TORCHTITAN:
         tables = as_toml(torchtitan.torchtitan_tables(workload, job.layout))
         command = torchrun(job, ("-m", "torchtitan.train", "--job.config_file", _TORCHTITAN))
-        notes = (f"add [model] of {job.model_name} to {_TORCHTITAN}", *torchtitan.unsaid(workload))
+        named = job.checkpoints[0] if job.checkpoints else job.model_name
+        notes = (f"add [model] of {named} to {_TORCHTITAN}", *torchtitan.unsaid(workload))
         return Launch(command=command, files={_TORCHTITAN: tables}, environment=allocator, notes=notes)
     return _with_trainer(job, workload, allocator)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
+from service.catalog.models import load_config, resolve_model
 from tests.unit.api.builders import served
 
 TRAIN = {"task": "train", "sequence_length": 1024, "activation_checkpointing": "full"}
@@ -46,3 +47,23 @@ def test_a_gpu_of_known_memory_alone_is_asked_for_by_memory(client: TestClient[A
 
     assert candidate["requests"]["skypilot"]["resources"]["accelerators"].startswith("48GB+:")
     assert "nodeSelector" not in str(candidate["requests"]["kubernetes"]).replace("nodeSelectorTerms", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "loaded", "name"),
+    [
+        ("meta-llama/Llama-2-7b-chat-hf", "meta-llama/Llama-2-7b-chat-hf", "llama-2-7b-chat-hf-serve"),
+        ("Meta-Llama/LLAMA-2-7B-chat-hf", "meta-llama/Llama-2-7b-chat-hf", "llama-2-7b-chat-hf-serve"),
+        ("llama-2-7b", "meta-llama/Llama-2-7b-hf", "llama-2-7b-serve"),
+        ({"hf_config": load_config(resolve_model("gpt2"))}, '"${CHECKPOINT:?}"', "gpt2-serve"),
+    ],
+)
+def test_a_command_loads_the_model_that_was_asked_for(
+    client: TestClient[Any], model: str | dict[str, Any], loaded: str, name: str
+) -> None:
+    """An id of the hub stays itself, a name of the catalogue is its id, and a config that was sent has none."""
+    (candidate, *_) = _candidates(client, workload=SERVE, model=model)
+    requests = candidate["requests"]
+
+    assert requests["launch"]["command"].startswith(f"vllm serve {loaded} --")
+    assert requests["skypilot"]["name"] == name
