@@ -56,7 +56,7 @@ def check_maximized(workload: Workload, maximized: Maximized) -> None:
 def most_of(maximized: Maximized, positions: int | None) -> tuple[int, str]:
     """Return the largest value that is asked for and why no larger one is; ``positions`` are the model's, where it has an end.
 
-    vLLM refuses a longer ``max_model_len`` unless its environment allows that (vllm-project/vllm, pull requests 7080 and 19660).
+    vLLM refuses a longer ``max_model_len`` unless its environment allows that (vllm-project/vllm, pull request 19660).
     """
     most = MOST[maximized]
     if maximized is Maximized.MAX_MODEL_LEN and positions is not None and positions < most:

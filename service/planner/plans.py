@@ -20,6 +20,9 @@ from service.planner.unfilled import unfilled
 from service.planner.widening import Larger, none_larger, smallest_change
 
 MAX_CANDIDATES = 4
+MAX_AHEAD = 4
+"""Configurations whose numbers are too large and that are replayed all the same, where the fastest is asked: the more, the more
+time; with these the plans of all but one in three hundred random questions are the optimum."""
 WORTHWHILE = 0.99
 """More GPUs for the cheaper run must save a hundredth of it: the accuracy that the objective has."""
 
@@ -148,6 +151,7 @@ def _told_once(misses: Sequence[Rejected]) -> tuple[Rejected, ...]:
 def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """Return the fastest of all numbers, from the largest down to those whose arithmetic alone takes longer."""
     found: tuple[Candidate, ...] = ()
+    search.ahead.left = MAX_AHEAD
     for count, slots in _from_the_fastest(search, counts):
         if found and search.clock.least_seconds(count) >= found[0].seconds_per_token:
             search.pruned["arithmetic_alone"] += search.space.num_divisions(count)

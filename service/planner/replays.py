@@ -34,3 +34,33 @@ def nearest_to_replay(tried: Iterable[tuple[Slot, Tried]], usable_bytes: int) ->
         and one.estimate.allocated_bytes <= usable_bytes
     ]
     return [slot for _, _, slot in sorted(near, key=lambda found: found[:2])[:MAX_REPLAYED]]
+
+
+class Ahead:
+    """A few configurations that are replayed though their numbers are too large, in the order in which they come."""
+
+    def __init__(self, usable_bytes: int, *, is_confident: bool) -> None:
+        """Take none before it is said how many; with confidence the upper ends have to have room."""
+        self.left = 0
+        self._usable, self._is_confident = usable_bytes, is_confident
+
+    def takes(self, slot: Slot, tried: Tried | None) -> bool:
+        """Whether a configuration is worth a replay: it would have room if the allocator left no hole."""
+        if not self.left or tried is None or tried.estimate is None or slot.way.framework is not Framework.TRANSFORMERS:
+            return False
+        found = tried.estimate
+        holes = found.reserved_bytes - found.allocated_bytes
+        needs = found.device_bytes
+        if self._is_confident:
+            holes = found.reserved_interval.high - found.allocated_interval.high
+            needs = found.device_interval.high
+        is_near = needs - holes <= self._usable
+        self.left -= is_near
+        return is_near
+
+
+def alike(slot: Slot, batch: Batch) -> object:
+    """Return what slots have in common that differ in context-parallel ranks and in how many ranks share a sequence alone."""
+    layout = slot.layout
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.shards, layout.zero_stage)
+    return slot.way.name, degrees, slot.offload, slot.quantization, batch

@@ -12,7 +12,7 @@ from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import ALIKE, Clock, too_slow
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.moves import Config
-from service.planner.replays import Tried, nearest_to_replay
+from service.planner.replays import Ahead, Tried, alike, nearest_to_replay
 from service.planner.subject import Subject, asked_once
 from service.planner.verdict import judge, missing_bytes
 
@@ -28,6 +28,7 @@ class Search:
         self.num_considered = self.num_estimated = 0
         self.pruned: Counter[str] = Counter()
         self.refusal: EstimatorError | None = None
+        self.ahead = Ahead(subject.device.usable_bytes, is_confident=self.question.limits.confidence is not None)
         self.clock = Clock(subject, space)
         self._states = states_of(subject.architecture, self.question.workload)
         self._before_gradients = replace(self._states, gradients=0)
@@ -98,7 +99,9 @@ class Search:
             if faster_than is not None and seconds >= faster_than:
                 return
             kind = (slot.way.name, slot.layout.zero_stage, slot.offload, slot.quantization, batch.recomputed)
-            if kind in seen or not self._fits(slot, batch):
+            if kind in seen:
+                continue
+            if not self._fits(slot, batch) and not self.ahead.takes(slot, self._found(slot, batch)):
                 continue
             found = self.answered(slot, batch, seconds)
             if found is not None and not found.missing_bytes and self.clock.is_in_time(found.workload, found.throughput):
@@ -210,7 +213,10 @@ class Search:
     def _least(self, slot: Slot) -> Tried:
         """Return what comes of the batch that needs least."""
         batch = self.space.batches(slot)[0]
-        return next((tried for tried in self._tried.get(slot, ()) if tried.batch == batch), None) or self._try(slot, batch)
+        return self._found(slot, batch) or self._try(slot, batch)
+
+    def _found(self, slot: Slot, batch: Batch) -> Tried | None:
+        return next((tried for tried in self._tried.get(slot, ()) if tried.batch == batch), None)
 
     def _fits(self, slot: Slot, batch: Batch) -> bool:
         """Whether a batch of a slot fits; what needs at least the memory of one that does not is never estimated."""
@@ -230,7 +236,7 @@ class Search:
 
     def _is_hopeless(self, slot: Slot, batch: Batch) -> bool:
         """Whether as many shards with shorter sequences have failed at the same batch: the same states, and more tokens."""
-        failed = self._hopeless.get(_alike(slot, batch), 0) >= slot.layout.context_parallel
+        failed = self._hopeless.get(alike(slot, batch), 0) >= slot.layout.context_parallel
         if failed:
             self._tried.setdefault(slot, []).append(Tried(batch, None, 1))
             self.pruned["longer_sequences"] += 1
@@ -249,9 +255,10 @@ class Search:
         return too_large
 
     def _needed(self, slot: Slot, batch: Batch) -> int:
-        estimate = next(tried.estimate for tried in self._tried[slot] if tried.batch == batch)
-        assert estimate is not None  # noqa: S101 - what fits was estimated
-        return estimate.device_interval.high if self._confident else estimate.device_bytes
+        found = self._found(slot, batch)
+        assert found is not None  # noqa: S101 - what fits was tried,
+        assert found.estimate is not None  # noqa: S101 - and estimated
+        return found.estimate.device_interval.high if self._confident else found.estimate.device_bytes
 
     def _try(self, slot: Slot, batch: Batch) -> Tried:
         workload, layout = self.space.config(slot, batch)
@@ -260,8 +267,8 @@ class Search:
             estimate = self.subject.numbers(workload, layout)
             tried = Tried(batch, estimate, self._missing(estimate))
             if tried.missing_bytes:
-                alike = _alike(slot, batch)
-                self._hopeless[alike] = max(self._hopeless.get(alike, 0), slot.layout.context_parallel)
+                others = alike(slot, batch)
+                self._hopeless[others] = max(self._hopeless.get(others, 0), slot.layout.context_parallel)
         except EstimatorError as refusal:
             self.refusal = self.refusal or refusal
             self.pruned["cannot_run"] += 1
@@ -291,10 +298,3 @@ class Search:
 
     def _missing(self, estimate: Estimate) -> int:
         return missing_bytes(estimate, self.subject.device, confident=self._confident)
-
-
-def _alike(slot: Slot, batch: Batch) -> object:
-    """Return what slots have in common that differ in context-parallel ranks and in how many ranks share a sequence alone."""
-    layout = slot.layout
-    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.shards, layout.zero_stage)
-    return slot.way.name, degrees, slot.offload, slot.quantization, batch

@@ -3,7 +3,7 @@
 What is tried is listed here, apart from the search: every product of degrees in every way to shard that the tables allow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,9 +16,10 @@ from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.units import MIB
-from service.estimator.workload import Checkpointing, Framework, TrainWorkload
+from service.estimator.workload import Checkpointing, Framework, ServeWorkload, TrainWorkload
 from service.planner.layouts import Space
 from service.planner.legality.legal import Legality, shardings
+from service.planner.moves import Config
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.plans import plan_on
@@ -72,26 +73,50 @@ def random_case(random: Random) -> Case:
     return Case(usable_bytes=usable, question=question, objective=random.choice(list(Objective)))
 
 
-def everything(subject: Subject, question: Question) -> Iterator[tuple[int, float]]:
-    """Yield number of GPUs and seconds per token of every configuration that fits, each answered in full."""
-    asked, confident = question.workload, question.limits.confidence is not None
+def everything(question: Question) -> Iterator[Config]:
+    """Yield every configuration that a question allows, legal or not."""
+    asked = question.workload
     assert isinstance(asked, TrainWorkload)
     for framework in Framework:
         mine = replace(asked, framework=framework)
         for layout in layouts(mine, question):
-            for workload in batches(mine, layout, question):
-                if LEGALITY.check(workload, layout) is not None:
-                    continue
-                with suppress(EstimatorError):
-                    # What is allocated is the same with and without a replay, and never more than the device holds.
-                    if subject.numbers(workload, layout).allocated_bytes > subject.device.usable_bytes:
-                        continue
-                    estimate = subject.answer(workload, layout)
-                    if missing_bytes(estimate, subject.device, confident=confident):
-                        continue
-                    throughput = subject.throughput(workload, layout, estimate)
-                    assert throughput is not None
-                    yield layout.num_gpus, 1 / throughput.tokens_per_second
+            yield from ((workload, layout) for workload in batches(mine, layout, question))
+
+
+def optimum_of(
+    subject: Subject,
+    question: Question,
+    legality: Legality,
+    configurations: Iterable[Config],
+    *,
+    fastest: bool,
+) -> float | None:
+    """Return the least number of GPUs, or seconds per token, of all legal configurations that fit; None where none does.
+
+    Each is timed, and answered in full from the best on, until one fits: what comes after it is no better.
+    """
+    ranked: list[tuple[float, int, Config]] = []
+    for index, (workload, layout) in enumerate(configurations):
+        if legality.check(workload, layout) is not None:
+            continue
+        with suppress(EstimatorError):
+            served = isinstance(workload, ServeWorkload)
+            # Serving is never replayed; of training what is allocated, and the time, are the same with and without a replay.
+            numbers = (subject.answer if served else subject.numbers)(workload, layout)
+            throughput = subject.throughput(workload, layout, numbers)
+            assert throughput is not None
+            if numbers.allocated_bytes <= subject.device.usable_bytes:
+                seconds = throughput.step_time_s if served else 1 / throughput.tokens_per_second
+                ranked.append((seconds if fastest else layout.num_gpus, index, (workload, layout)))
+    return next((value for value, _, config in sorted(ranked) if _fits(subject, question, config)), None)
+
+
+def _fits(subject: Subject, question: Question, config: Config) -> bool:
+    try:
+        estimate = subject.answer(*config)
+    except EstimatorError:
+        return False
+    return not missing_bytes(estimate, subject.device, confident=question.limits.confidence is not None)
 
 
 def layouts(workload: TrainWorkload, question: Question) -> Iterator[Layout]:
@@ -135,22 +160,21 @@ class Outcome:
 
 @pytest.fixture(scope="module", name="outcomes")
 def _ask_all() -> list[Outcome]:
-    random, plans = Random(SEED), PlanCache()  # noqa: S311 - questions, not secrets
+    random, plans = Random(SEED), PlanCache(capacity=4096)  # noqa: S311 - questions, not secrets
     return [_outcome(random_case(random), plans) for _ in range(NUM_QUESTIONS)]
 
 
 def _outcome(case: Case, plans: PlanCache) -> Outcome:
     device = a_device(case.usable_bytes)
     subject = make_subject(MODEL, device, plans=plans)
-    fitting = list(everything(subject, case.question))
     fastest = case.objective is Objective.FASTEST
-    optimum = min((seconds if fastest else count for count, seconds in fitting), default=None)
+    optimum = optimum_of(subject, case.question, LEGALITY, everything(case.question), fastest=fastest)
     offer = Offer(device=device, price_per_gpu_hour=2.0)
     try:
         # What would help where nothing fits is searched beside this, on more GPUs than can be tried here.
         plan = plan_on(offer, Search(subject, Space(MODEL, case.question, offer)), case.objective)
     except EstimatorError:
-        assert not fitting
+        assert optimum is None
         return Outcome(case, None, None)
     if plan.num_gpus is None:
         return Outcome(case, None, optimum)

@@ -1,10 +1,9 @@
-"""Searches against trying everything: replicas of two engines, MIG slices, and states that leave the GPU.
+"""Searches against trying everything: replicas of three engines, weights in fewer bits, MIG slices, states that leave the GPU.
 
 What is tried is listed here, apart from the search, and answered in full.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -17,7 +16,7 @@ from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
 from service.estimator.units import MIB
-from service.estimator.workload import Engine, Offload, OffloadTarget, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Engine, Offload, OffloadTarget, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.planner.layouts import Space
 from service.planner.legality.legal import Legality
 from service.planner.objectives import Objective
@@ -26,9 +25,8 @@ from service.planner.plans import plan_on
 from service.planner.search import Search
 from service.planner.space import Limits, Question
 from service.planner.subject import Subject, make_subject
-from service.planner.verdict import missing_bytes
 from tests.unit.planner.builders import a_device, shallow
-from tests.unit.planner.test_against_brute_force import layouts
+from tests.unit.planner.test_against_brute_force import layouts, optimum_of
 
 SEED, NUM_QUESTIONS = 20261122, 75
 MODEL = shallow("tinyllama-1.1b", 2)
@@ -50,7 +48,7 @@ class Case:
 
 def served(random: Random, engine: Engine) -> Case:
     """Return a question about replicas; where sequences are counted, about how many of them."""
-    pooled = engine is Engine.VLLM
+    pooled = engine is not Engine.TRANSFORMERS
     workload = ServeWorkload(
         engine=engine,
         num_sequences=random.choice([64, 1024, 4096] if pooled else [1, 16, 64]),
@@ -66,6 +64,13 @@ def served(random: Random, engine: Engine) -> Case:
     device = a_device(int((random.uniform(6, 20) if pooled else random.uniform(1, 6)) * 1024) * MIB)
     question = Question(workload=workload, layout=Layout(), limits=limits)
     return Case(device=device, question=question, objective=random.choice([Objective.FEWEST_GPUS, Objective.FASTEST]))
+
+
+def quantized(random: Random) -> Case:
+    """Return a question about replicas of an engine with a pool, whose weights may be in fewer bits."""
+    case = served(random, random.choice([Engine.VLLM, Engine.SGLANG]))
+    question = replace(case.question, allow=frozenset({"quantization"}))
+    return replace(case, question=question, device=a_device(int(random.uniform(4, 12) * 1024) * MIB))
 
 
 def on_slices(random: Random) -> Case:
@@ -97,10 +102,12 @@ def everything(question: Question) -> Configurations:
     if isinstance(workload, ServeWorkload):
         up = range(1, question.limits.max_gpus + 1)
         replicas = up if question.limits.min_num_sequences is not None else [1]
-        for tensor, pipeline, data in product(up, up, replicas):
+        formats = tuple(Quantization) if "quantization" in question.allow else [workload.quantization]
+        for tensor, pipeline, data, bits in product(up, up, replicas, formats):
             enough = data * workload.num_sequences >= (question.limits.min_num_sequences or 0)
             if enough and tensor * pipeline * data <= question.limits.max_gpus:
-                yield workload, Layout(tensor_parallel=tensor, pipeline_parallel=pipeline, data_parallel=data)
+                layout = Layout(tensor_parallel=tensor, pipeline_parallel=pipeline, data_parallel=data)
+                yield replace(workload, quantization=bits), layout
         return
     host, nvme = question.layout.host_memory_bytes, question.layout.nvme_bytes
     for layout, offload in product(layouts(workload, question), MOVED):
@@ -108,29 +115,15 @@ def everything(question: Question) -> Configurations:
             yield replace(workload, offload=offload), replace(layout, host_memory_bytes=host, nvme_bytes=nvme)
 
 
-def fitting(subject: Subject, question: Question) -> Iterator[tuple[int, float]]:
-    """Yield number of GPUs and seconds per token or step of every legal configuration that fits."""
-    for workload, layout in everything(question):
-        if LEGALITY.check(workload, layout) is not None:
-            continue
-        with suppress(EstimatorError):
-            if subject.numbers(workload, layout).allocated_bytes > subject.device.usable_bytes:
-                continue
-            estimate = subject.answer(workload, layout)
-            throughput = subject.throughput(workload, layout, estimate)
-            if missing_bytes(estimate, subject.device, confident=question.limits.confidence is not None) or throughput is None:
-                continue
-            served_ = isinstance(workload, ServeWorkload)
-            yield layout.num_gpus, throughput.step_time_s if served_ else 1 / throughput.tokens_per_second
-
-
 KINDS: dict[str, Callable[[Random], Case]] = {
     "vllm": partial(served, engine=Engine.VLLM),
+    "sglang": partial(served, engine=Engine.SGLANG),
+    "quantized": quantized,
     "transformers": partial(served, engine=Engine.TRANSFORMERS),
     "slices": on_slices,
     "offload": offloading,
 }
-PLANS = PlanCache()
+PLANS = PlanCache(capacity=4096)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +156,7 @@ def _asked(kind: str) -> Iterator[Outcome]:
 def _outcome(case: Case) -> Outcome:
     subject = make_subject(MODEL, case.device, plans=PLANS)
     fastest = case.objective is Objective.FASTEST
-    optimum = min((seconds if fastest else count for count, seconds in fitting(subject, case.question)), default=None)
+    optimum = optimum_of(subject, case.question, LEGALITY, everything(case.question), fastest=fastest)
     return Outcome(case, _found(case, subject), optimum)
 
 
