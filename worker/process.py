@@ -17,6 +17,7 @@ from typing import IO
 from service.jobs.contract import ProbeFailure, ProbeLine, ProbeNews, ProbeRequest, ProbeResult, ProtocolError
 from service.jobs.wire import decode_line, encode_request
 from service.logs import logger
+from worker.relay import event_of
 
 TERMINATE_GRACE_S = 2.0
 """How long a probe that is told to end may take: with the look at the row, a cancelled job ends well within six seconds."""
@@ -172,7 +173,8 @@ def _last_words(process: "subprocess.Popen[bytes]", stderr: str) -> str:
         return "the probe closed its output and went on running"
     killed = ended.si_code != os.CLD_EXITED
     how = f"was killed by {signal.Signals(ended.si_status).name}" if killed else f"ended with status {ended.si_status}"
-    words = stderr.replace("\0", "").strip()
+    # What the probe logged is in the log; of an error it would say as little as of anything.
+    words = "\n".join(line for line in stderr.replace("\0", "").splitlines() if event_of(line.encode()) is None).strip()
     return f"the probe {how} without an answer" + (f"; its last words: {words[-LAST_WORDS:]}" if words else "")
 
 

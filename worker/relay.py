@@ -49,14 +49,15 @@ class Relay:
             if self._told == MAX_LINES + 1:
                 _log.warning("probe.silenced", reason=f"it wrote more than {MAX_LINES} lines")
             return
-        event = _event_of(line)
+        event = event_of(line)
         if event is None:
             _log.info("probe.said", line=line[:MAX_LINE].decode(errors="replace").rstrip())
         else:
             _tell_event(event)
 
 
-def _event_of(line: bytes) -> dict[str, Any] | None:
+def event_of(line: bytes) -> dict[str, Any] | None:
+    """Return a line of our own log as the event that it is, None for any other words."""
     try:
         event = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.MsgspecError:

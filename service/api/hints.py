@@ -122,7 +122,7 @@ def _children(step: re.Match[str], kind: inspect.Type) -> Iterator[inspect.Type]
             yield from (field.type for field in kind.fields if field.encode_name == step["key"])
             if step["key"] and step["key"] == kind.tag_field:
                 yield inspect.LiteralType(values=(kind.tag,))
-        case inspect.ListType():
+        case inspect.ListType() | inspect.VarTupleType():
             yield kind.item_type
         case inspect.DictType():
             yield kind.value_type

@@ -1,12 +1,16 @@
 """A probe process: its lines, its end, and that nothing of it stays behind."""
 
+import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import ProbeFailure, ProbeNews, ProbeResult, Progress, Sample
 from tests.job_builders import a_probe_request
 from tests.processes import has_ended
@@ -53,6 +57,34 @@ def test_a_probe_that_ends_without_an_answer_has_died_with_its_last_words() -> N
     assert isinstance(outcome, Died)
     assert "status 3" in outcome.reason
     assert "MemoryError: no room" in outcome.reason
+
+
+def test_what_a_probe_logged_is_not_its_last_words() -> None:
+    """Its own events are in the log; who reads why a job failed is told what is no event."""
+    event = '{"event": "probe.began", "logger": "worker.probes", "level": "info"}\n'
+    silent, _ = run([{"stderr": event}, {"exit": 3}])
+    spoken, _ = run([{"stderr": f"{event}MemoryError: no room\n"}, {"exit": 3}])
+
+    assert isinstance(silent, Died)
+    assert isinstance(spoken, Died)
+    assert silent.reason == "the probe ended with status 3 without an answer"
+    assert spoken.reason.endswith("its last words: MemoryError: no room")
+
+
+def test_a_probe_inherits_the_files_that_it_is_to_fill_and_no_others(tmp_path: Path) -> None:
+    """What else its worker has open is none of its business."""
+    with tempfile.TemporaryFile() as own, (tmp_path / "secret").open("wb") as other:
+        os.set_inheritable(other.fileno(), True)  # noqa: FBT003 - as os has it
+        wanted, unwanted = own.fileno(), other.fileno()
+        request = structs.replace(a_probe_request(), files={ArtifactName.MEMORY_SNAPSHOT: wanted})
+        code = "import os, sys; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd')), file=sys.stderr)"
+        with start_probe((sys.executable, "-c", code), request) as probe:
+            outcome = follow(probe, deadline_s=60.0, on_line=lambda _line: None, should_stop=lambda: False)
+
+    assert isinstance(outcome, Died)
+    opened = json.loads(outcome.reason.partition("its last words: ")[2])
+    assert wanted in opened
+    assert unwanted not in opened
 
 
 def test_a_killed_probe_names_the_signal(tmp_path: Path) -> None:
