@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.watching import Opened, Watch
 from tests.e2e.cli.conftest import Running, await_line, headroom
@@ -19,6 +19,7 @@ _READY = "Headroom is ready at "
 _PATIENCE_MS = 15_000
 
 Visit = Callable[..., Opened]
+Rooms = Callable[..., BrowserContext]
 
 
 @pytest.fixture(scope="session")
@@ -64,29 +65,58 @@ def base_url(running: Running) -> str:
     return running.url
 
 
-@pytest.fixture
-def visit(browser: Browser, base_url: str) -> Iterator[Visit]:
-    """Return what opens a page in a fresh browser; the test fails if a page complains, a request fails or a policy is broken.
+@pytest.fixture(scope="session")
+def rooms(browser: Browser, base_url: str) -> Iterator[Rooms]:
+    """Return what makes a context of the browser: its pages share scripts that were compiled before, and what they store."""
+    known: dict[tuple[str, int, int], BrowserContext] = {}
 
-    ``tolerated`` are the statuses of refusals that a test is about.
+    def made(scheme: str, width: int, height: int) -> BrowserContext:
+        context = browser.new_context(
+            base_url=base_url,
+            color_scheme="dark" if scheme == "dark" else "light",
+            viewport={"width": width, "height": height},
+            reduced_motion="reduce",
+            accept_downloads=True,
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        context.set_default_timeout(_PATIENCE_MS)
+        return context
+
+    def room(*, scheme: str, width: int, height: int, fresh: bool) -> BrowserContext:
+        if fresh:
+            return made(scheme, width, height)
+        size = scheme, width, height
+        if size not in known:
+            known[size] = made(*size)
+        return known[size]
+
+    yield room
+    for context in known.values():
+        context.close()
+
+
+@pytest.fixture
+def visit(rooms: Rooms) -> Iterator[Visit]:
+    """Return what opens a page; the test fails if a page complains, a request fails or a policy is broken.
+
+    ``tolerated`` are the statuses of refusals that a test is about. A test whose page leaves something in the browser, or
+    that answers for the server on all pages, asks for a ``fresh`` one.
     """
     watches: list[Watch] = []
     with ExitStack() as stack:
 
         def open_page(
-            path: str, *, scheme: str = "light", width: int = 1280, height: int = 900, tolerated: tuple[int, ...] = ()
+            path: str,
+            *,
+            scheme: str = "light",
+            width: int = 1280,
+            height: int = 900,
+            tolerated: tuple[int, ...] = (),
+            fresh: bool = False,
         ) -> Opened:
-            context = browser.new_context(
-                base_url=base_url,
-                color_scheme="dark" if scheme == "dark" else "light",
-                viewport={"width": width, "height": height},
-                reduced_motion="reduce",
-                accept_downloads=True,
-                permissions=["clipboard-read", "clipboard-write"],
-            )
-            stack.callback(context.close)
-            context.set_default_timeout(_PATIENCE_MS)
+            context = rooms(scheme=scheme, width=width, height=height, fresh=fresh)
             page = context.new_page()
+            stack.callback(context.close if fresh else page.close)
             watch = Watch(tolerated=frozenset(tolerated))
             watch.follow(page)
             watches.append(watch)

@@ -165,12 +165,16 @@ def test_a_pasted_config_is_asked_about(visit: Visit, base_url: str) -> None:
 
 @pytest.mark.parametrize(("path", "scheme"), [(TOO_MUCH, "light"), (SERVING + "&plan=1", "dark")])
 def test_answers_are_fit_for_everybody(visit: Visit, path: str, scheme: str) -> None:
-    """The axe checker finds no serious or critical fault in a page full of answers."""
+    """The axe checker finds no serious or critical fault in a page full of answers, two of them side by side."""
     page = visit(path, scheme=scheme).page
     verdict(page)
     expect(page.locator("#map table")).to_have_count(1)
     if "plan=1" in path:
         expect(page.locator(".plan-count")).to_be_visible()
+    else:
+        page.get_by_role("button", name="Keep this answer").click()
+        page.get_by_role("combobox", name="GPU").fill("B200-SXM6-180GB")
+        expect(page.locator("#compare thead th")).to_have_count(3)
 
     assert faults_of_access(page) == []
 

@@ -91,7 +91,10 @@ def test_a_stream_that_is_refused_for_now_is_taken_up_again(visit: Visit) -> Non
             route.fulfill(status=seen[-1], json={"title": "No"}, headers={"retry-after": "0"})
 
     page.route("**/v1/measurements/x/events", answer)
+    # Its pauses are seconds, which say nothing here.
     follow = """async () => {
+      const pause = window.setTimeout;
+      window.setTimeout = (f, _, ...values) => pause(f, 0, ...values);
       const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/");
       const { follow } = await import(root + "api.js");
       const signal = new AbortController().signal;

@@ -45,10 +45,11 @@ def paste(page: Page, text: str) -> None:
 
 def test_a_long_config_goes_along_and_becomes_short_under_a_name(visit: Visit, base_url: str) -> None:
     """A link that no server would take shows the same elsewhere; cut off it says so, and a stored model makes it short."""
-    config = json.dumps(long_config(200_000))
+    config = json.dumps(long_config(150_000))
     opened = visit(TRAIN)
     paste(opened.page, config)
     expect(opened.page.locator("#config-note")).to_contain_text("may cut it off")
+    expect(opened.page.locator("#map-problem")).to_contain_text("store the model under a name")
     link = opened.page.url
     assert len(link) > LONGEST_REQUEST
     assert all("label2id" not in str(asked) for asked in opened.watch.asked("/v1/fit"))

@@ -10,24 +10,33 @@ from tests.browser.conftest import Visit
 from tests.browser.watching import faults_of_access
 
 NEEDED = "Send a key of this server."
-# The other theme of each page is looked at where the page is full.
-PAGES = (("/", "light"), ("/clusters", "dark"), ("/measurements", "light"), ("/accuracy", "dark"))
+PAGES = {"Explore": "/", "Clusters": "/clusters", "Measurements": "/measurements", "Accuracy": "/accuracy"}
 
 
-@pytest.mark.parametrize(("path", "scheme"), PAGES)
-def test_a_page_says_where_one_is_to_everybody(visit: Visit, path: str, scheme: str) -> None:
-    """Every page has one heading, marks itself among the pages, and has no serious or critical fault of access."""
-    page = visit(path, scheme=scheme).page
+def test_a_page_says_where_one_is(visit: Visit) -> None:
+    """Every page has one heading, and marks itself among the pages that lead to each other."""
+    page = visit("/").page
+    for name, path in PAGES.items():
+        page.get_by_role("navigation").get_by_role("link", name=name).click()
+        page.wait_for_url(f"**{path}")
+
+        expect(page.locator("h1")).to_have_count(1)
+        expect(page.locator("nav [aria-current=page]")).to_have_attribute("href", path)
+        page.wait_for_load_state("networkidle")
+
+
+@pytest.mark.parametrize("path", ["/clusters", "/accuracy"])
+def test_a_page_is_for_everybody_in_the_dark(visit: Visit, path: str) -> None:
+    """Neither has a serious or critical fault of access; light ones, and the other pages, are looked at where they are full."""
+    page = visit(path, scheme="dark").page
     page.wait_for_load_state("networkidle")
 
-    expect(page.locator("h1")).to_have_count(1)
-    expect(page.locator("nav [aria-current=page]")).to_have_attribute("href", path)
     assert faults_of_access(page) == []
 
 
 def test_the_theme_stays(visit: Visit) -> None:
     """Who chooses dark has it on the next page too, whatever the system says."""
-    page = visit("/clusters").page
+    page = visit("/clusters", fresh=True).page
     theme = page.get_by_role("button", name="Theme")
     theme.click()
     theme.click()
@@ -53,7 +62,7 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab(visit: Visit, base_url: str
     """Where the API answers 401 the page asks; a wrong key is told so, a right one is sent, and can be forgotten."""
     made = httpx.post(f"{base_url}/v1/keys", json={"name": "browser", "scopes": ["read", "plan"]}, timeout=20)
     assert made.status_code == 201, made.text
-    page = visit("about:blank", tolerated=(401,)).page
+    page = visit("about:blank", tolerated=(401,), fresh=True).page
     page.context.route("**/v1/**", _as_if_keys_were_needed)
     page.goto(f"{base_url}/")
     dialog = page.get_by_role("dialog")
@@ -78,7 +87,7 @@ def test_a_key_is_asked_for_once_and_kept_in_the_tab(visit: Visit, base_url: str
 
 def test_who_gives_no_key_is_told_so(visit: Visit, base_url: str) -> None:
     """Cancelling leaves the page as it is, with the server's own words."""
-    page = visit("about:blank", tolerated=(401,)).page
+    page = visit("about:blank", tolerated=(401,), fresh=True).page
     page.context.route("**/v1/**", _as_if_keys_were_needed)
     page.goto(f"{base_url}/")
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()

@@ -9,8 +9,8 @@ import { needs } from "./verdict.js";
 
 // Okabe and Ito's orange: the page's own is made for text and too dark to fill with.
 const TIGHT = "#e69f00";
-// What one call may send (POST /v1/fit/batch), less what surrounds the questions.
-const MOST_BYTES = 31 * 2 ** 20;
+// A map is sent anew after every change: beyond this it would wait for the way there. A config of 50 kB has its map.
+const MOST_BYTES = 4 * 2 ** 20;
 const ROW = 30;
 const FRAME = 70;
 const NARROW = 34;
