@@ -6,12 +6,12 @@ from typing import Any
 from rich.console import RenderableType
 
 from service.cli.tables import console, show_bytes, table, titled
-from service.cli.words import words_of_assumptions, words_of_change
+from service.cli.words import word_of_checkpointing, words_of_assumptions, words_of_change
 
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS = 8
 _COLUMNS = ("data parallel", "sharded by", "stage", "checkpointing", "micro batch", "per GPU", "left")
-_SPLIT = ("tensor parallel",)
+_SPLITS = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 _NUMBERS = ("data parallel", "stage", "micro batch", "per GPU", "left")
 
 
@@ -39,9 +39,10 @@ def _number(num_gpus: int | None) -> str:
 
 def _tables(plan: Document) -> Iterator[RenderableType]:
     if plan["candidates"]:
-        splits = any(candidate["layout"]["tensor_parallel"] > 1 for candidate in plan["candidates"])
+        splits = [name for name in _SPLITS if any(candidate["layout"][name] > 1 for candidate in plan["candidates"])]
+        heads = [name.removesuffix("_parallel") for name in splits]
         rows = [_candidate(candidate, splits=splits) for candidate in plan["candidates"]]
-        yield table((*_SPLIT, *_COLUMNS) if splits else _COLUMNS, rows, right=(*_SPLIT, *_NUMBERS))
+        yield table((*heads, *_COLUMNS), rows, right=(*heads, *_NUMBERS))
     if plan["rejected"]:
         # The largest of the numbers that are too small: the small ones are no surprise.
         nearest = plan["rejected"][-_SHOWN_REJECTIONS:]
@@ -49,14 +50,14 @@ def _tables(plan: Document) -> Iterator[RenderableType]:
         yield titled("why fewer are not enough", table(("GPUs", "missing", "because"), rows, right=("GPUs", "missing")))
 
 
-def _candidate(candidate: Document, *, splits: bool) -> tuple[str, ...]:
+def _candidate(candidate: Document, *, splits: Sequence[str]) -> tuple[str, ...]:
     said = {**candidate["workload"], **candidate["layout"]}
     return (
-        *((str(said["tensor_parallel"]),) if splits else ()),
+        *(str(said[name]) for name in splits),
         str(said["data_parallel"]),
         str(said["sharding"]),
         str(said["zero_stage"]),
-        str(said.get("activation_checkpointing", "-")),
+        word_of_checkpointing(said),
         str(said.get("micro_batch_size", "-")),
         show_bytes(candidate["device_bytes"]),
         show_bytes(candidate["headroom_bytes"]),

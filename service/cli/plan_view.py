@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from service.cli.tables import console, show_bytes, table, titled
-from service.cli.words import words_of_assumptions, words_of_change
+from service.cli.words import word_of_checkpointing, words_of_assumptions, words_of_change
 
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS, _SHOWN_NODES = 8, 16
@@ -88,7 +88,7 @@ def _candidate(candidate: Document) -> tuple[str, ...]:
         str(workload.get("framework", workload.get("engine"))),
         f"{layout['sharding']} {layout['zero_stage']}",
         _degrees(layout),
-        str(workload.get("activation_checkpointing", "-")),
+        word_of_checkpointing(workload),
         f"{batch} x {steps}" if steps > 1 else str(batch),
         show_bytes(fit["per_gpu"]["device_bytes"]),
         show_bytes(fit["headroom_bytes"]),

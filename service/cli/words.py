@@ -14,6 +14,12 @@ def words_of_assumptions(assumptions: Sequence[str]) -> str:
     return "assumed: " + ", ".join(text.removeprefix("workload.").removeprefix("layout.") for text in assumptions)
 
 
+def word_of_checkpointing(workload: Mapping[str, Any]) -> str:
+    """Return what backward computes again as its flag says it, ``selective:2`` for every second layer; a dash in serving."""
+    said = workload.get("activation_checkpointing", "-")
+    return f"selective:{said['selective']}" if isinstance(said, Mapping) else str(said)
+
+
 def _flat(change: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]:
     for name, value in change.items():
         path = f"{prefix}{name}"

@@ -1,6 +1,7 @@
 """``headroom how-many``: the fewest GPUs and why fewer fail, without a server."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,6 +82,29 @@ def test_a_family_is_answered_once_per_gpu(capsys: pytest.CaptureFixture[str]) -
     assert {"A100-SXM4-40GB", "A100-SXM4-80GB"} <= {plan["gpu"] for plan in found["answers"]}
     assert main(arguments) == 0
     assert capsys.readouterr().out.count("llama-2-7b on A100") == len(found["answers"])
+
+
+def test_ranks_of_every_split_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the table says of a layout multiplies to the number of GPUs: stages of a pipeline stand beside slices of tensors."""
+    serve = ("how-many", "deepseek-v3", "--gpu", "H200", "--task", "serve", "--engine", "sglang")
+    assert main([*serve, "--num-sequences", "16", "--prompt-tokens", "1024", "--output-tokens", "100"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    heads, row = (next(line for line in shown if word in line) for word in ("data parallel", " ddp "))
+
+    assert "6 GPUs" in shown[0]
+    assert re.split(r" {2,}", heads.strip())[:3] == ["tensor", "pipeline", "data parallel"]
+    assert row.split()[:3] == ["2", "3", "1"]
+
+
+@pytest.mark.parametrize("question", [[*TRAIN], ["plan", TRAIN[1], "--gpus", *TRAIN[3:]]])
+def test_what_is_recomputed_is_shown_as_it_is_said(capsys: pytest.CaptureFixture[str], question: list[str]) -> None:
+    """An object of the contract is shown as the word of its flag."""
+    fixed = ("--sharding", "fsdp2", "--zero-stage", "3", "--data-parallel", "2", "--tensor-parallel", "1")
+    assert main([*question, *fixed, "--activation-checkpointing", "selective:2"]) == 0
+    shown = capsys.readouterr().out
+
+    assert " selective:2 " in shown
+    assert "{" not in shown
 
 
 def test_limits_bound_the_search(capsys: pytest.CaptureFixture[str]) -> None:
