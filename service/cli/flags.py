@@ -26,7 +26,7 @@ from service.api.schemas.workload import (
     TrainRequest,
 )
 from service.cli.files import read_object
-from service.cli.parser import one_of, shown
+from service.cli.parser import Switch, one_of, shown
 from service.errors import InvalidRequestError
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
@@ -155,7 +155,7 @@ def _put(document: dict[str, Any], path: list[str], value: object) -> None:
 def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
     text = flag.help.rstrip(".").replace("`", "").replace("%", "%%")
     if flag.kinds == {bool}:
-        group.add_argument(flag.option, dest=flag.dest, action=argparse.BooleanOptionalAction, default=None, help=text)
+        group.add_argument(flag.option, dest=flag.dest, action=Switch, default=None, help=text)
         return
     words = [*flag.words, "selective:N"] if flag.path[-1] == "activation_checkpointing" else flag.words
     listed = f"{text}: {', '.join(words)}" if words else text

@@ -1,10 +1,10 @@
-"""Arguments of the command line: refused with the nearest known name, never abbreviated, never guessed."""
+"""Arguments of the command line: refused with the nearest known name, never abbreviated, never guessed, never said twice."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 FITS = 0
 DOES_NOT_FIT = 1
@@ -12,14 +12,26 @@ ERROR = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that names the nearest flag and ends with code 2 in one line."""
+    """An ArgumentParser that names the nearest flag, takes each once, and ends with code 2 in one line."""
 
     def __init__(self, *, prog: str, description: str | None = None) -> None:
         """Take no abbreviations: a flag that is added later would change what they mean."""
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self._said: set[str] = set()
+        for name in (None, "store"):
+            self.register("action", name, _Once)
+
+    def hear(self, action: argparse.Action) -> None:
+        """Refuse a flag that was said before: of two values one would be dropped without a word."""
+        if action.dest in self._said:
+            how = ", with commas between the values" if ",…" in str(action.metavar) else ""
+            message = f"said more than once; say it once{how}"
+            raise argparse.ArgumentError(action, message)
+        self._said.add(action.dest)
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]  # we pass no namespace
         """Parse everything or refuse the first argument that has no meaning."""
+        self._said.clear()
         options, extra = self.parse_known_args(args, namespace)
         if extra:
             near = get_close_matches(extra[0].partition("=")[0], self._option_string_actions, n=1)
@@ -36,6 +48,41 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and where to look."""
         self.exit(ERROR, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
+
+
+class _Once(argparse._StoreAction):  # noqa: SLF001 - what argparse stores with, and names nowhere else
+    """Keep the value of a flag that may be said once; a flag for several says so with ``append``."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - whatever the argument's reader makes
+        option_string: str | None = None,
+    ) -> None:
+        """Keep it."""
+        _hear(parser, self)
+        super().__call__(parser, namespace, values, option_string)
+
+
+class Switch(argparse.BooleanOptionalAction):
+    """``--word`` and ``--no-word``: one of them, once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - a switch has none
+        option_string: str | None = None,
+    ) -> None:
+        """Keep which of both was said."""
+        _hear(parser, self)
+        super().__call__(parser, namespace, values, option_string)
+
+
+def _hear(parser: argparse.ArgumentParser, action: argparse.Action) -> None:
+    assert isinstance(parser, Parser)  # noqa: S101 - who registers these
+    parser.hear(action)
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], str]:

@@ -63,6 +63,33 @@ def test_flags_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown argument '--work'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["plan", "gpt2", "--gpus", "L4", "--gpus", "H200"], "--gpus: said more than once; say it once, with commas between"),
+        (["fit", "gpt2", "--gpu", "L4", "--gpu=H200"], "--gpu: said more than once; say it once\n"),
+        (["fit", "gpt2", "--padding-mask", "--no-padding-mask"], "--padding-mask/--no-padding-mask: said more than once"),
+    ],
+)
+def test_a_flag_is_said_once(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two values one would be dropped without a word, so the second is refused."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_parser_reads_many_lines() -> None:
+    """What one line said is not held against the next, and a flag for several values takes them."""
+    parser = Parser(prog="headroom")
+    parser.add_argument("--gpu")
+    parser.add_argument("--price", action="append")
+
+    assert [parser.parse_args(["--gpu", name]).gpu for name in ("L4", "L4")] == ["L4", "L4"]
+    assert parser.parse_args(["--price", "a=1", "--price", "b=2"]).price == ["a=1", "b=2"]
+
+
 @pytest.mark.parametrize("arguments", [["version"], ["--version"]])
 def test_the_version_is_the_installed_one(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """The version comes from the installation's metadata."""

@@ -106,7 +106,8 @@ def test_refusals_name_the_flag_and_what_would_be_right(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
 ) -> None:
     """A value out of bounds, an ambiguous name and what is not modelled are refused in the words that were typed."""
-    assert main([*TRAIN, *arguments]) == 2
+    given = dict(zip(TRAIN[2::2], TRAIN[3::2], strict=True)) | {arguments[0]: arguments[1]}
+    assert main([*TRAIN[:2], *(part for pair in given.items() for part in pair)]) == 2
 
     assert told in capsys.readouterr().err
 
