@@ -138,7 +138,8 @@ def _help(kind: inspect.Type) -> str:
 
 def _label(name: str) -> str:
     words = [_ACRONYMS.get(word, word) for word in name.replace(".", "_").split("_")]
-    words = words[1:] if words[0] == "num" else words
-    unit = " (s)" if words[-1] == "s" else ""
-    text = " ".join(words[:-1] if unit else words) + unit
+    words = [word for word in words if word != "num"]
+    is_time = words[-1] == "s"
+    unit = " (s)" if is_time else " (USD)" if "cost" in words else ""
+    text = " ".join(words[:-1] if is_time else words) + unit
     return text[0].upper() + text[1:]

@@ -6,8 +6,19 @@ import msgspec
 import pytest
 
 from service.estimator.workload import Engine
-from service.web.fields import FORMS, fields_of, objectives
+from service.web.fields import FORMS, TRAINING_LAYOUT, fields_of, objectives
 from service.web.pages import render
+from tests.unit.api.builders import served
+
+OTHER_THAN_DEFAULT = {
+    "zero_stage": 3,
+    "sharding": "fsdp2",
+    "reshard_after_forward": False,
+    "shard_embeddings_separately": True,
+    "shard_size": 2,
+    "virtual_pipeline_stages": 2,
+    "sequence_parallel": True,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -48,3 +59,21 @@ def test_a_field_has_a_readable_label() -> None:
     assert labels["zero_stage"] == "ZeRO stage"
     assert labels["num_sequences"] == "Sequences"
     assert labels["max_step_time_s"] == "Max step time (s)"
+    assert labels["max_cost_per_hour"] == "Max cost per hour (USD)"
+    assert labels["min_num_sequences"] == "Min sequences"
+
+
+def test_what_means_nothing_to_serving_is_offered_to_training_alone() -> None:
+    """Each of these words of a layout is refused in serving, or said to have no effect; the page marks them and no other."""
+    marked = re.findall(r'data-field="layout\.([a-z_]+)" data-task="train"', render("explore.html").body.decode())
+    workload = {"task": "serve", "engine": "vllm", "num_sequences": 4, "prompt_tokens": 512}
+    question = {"model": "llama-2-7b", "gpu": "A100-SXM4-80GB", "workload": workload}
+    with served() as client:
+        answers = {
+            name: client.post("/v1/fit", json={**question, "layout": {"data_parallel": 2, "tensor_parallel": 2, name: value}})
+            for name, value in OTHER_THAN_DEFAULT.items()
+        }
+
+    assert set(marked) == set(OTHER_THAN_DEFAULT) == TRAINING_LAYOUT
+    for name, answer in answers.items():
+        assert answer.status_code == 422 or any(name in text for text in answer.json()["warnings"]), name
