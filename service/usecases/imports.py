@@ -22,9 +22,9 @@ from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, docu
 from service.usecases.access import Sessions
 from service.usecases.comparing import Compared, Comparison, compare
 from service.usecases.fit import FindCorrections, FitQuestion
-from service.usecases.impossible import held_bytes, impossible
+from service.usecases.impossible import impossible, least_held, unlike
 from service.usecases.learning import learn
-from service.usecases.settled import contradictions, settle
+from service.usecases.settled import contradictions, miscounted, settle
 from service.usecases.teachable import why_silent
 
 NO_JOB = "no job of the request matches where this was taken"
@@ -133,7 +133,11 @@ def store(sessions: Sessions, report: ImportReport) -> ImportReport:
 
 
 def refuse(report: ImportReport) -> None:
-    """Refuse a file of which any job contradicts its question."""
+    """Refuse a file of which any job contradicts its question, or none answers it."""
+    if not report.items:
+        why = f"; {report.left_out[0].what}: {report.left_out[0].reason}" if report.left_out else ""
+        message = f"nothing was stored: no reading of the file is of the question{why}"
+        raise ImportRefusedError(message, errors=[{"field": "content", "message": message}])
     wrong = [(index, problem) for index, item in enumerate(report.items) for problem in item.problems]
     if wrong:
         errors = [{"field": f"items[{index}]", "message": problem} for index, problem in wrong]
@@ -163,7 +167,8 @@ def _item(
 ) -> Item:
     gpu, problems = _gpu(observation, question)
     workload, notes = settle(parsed, question.workload)
-    problems += contradictions(parsed, question.workload, question.layout)
+    problems += contradictions(parsed, question.architecture, question.workload, question.layout)
+    problems += miscounted(observation.readings, question.layout)
     request = MeasureRequest(
         model=question.source,
         task=task_of(workload),
@@ -177,9 +182,8 @@ def _item(
         device = resolve_gpu(gpu).device()
         asked = FitQuestion(architecture=question.architecture, workload=workload, layout=question.layout, device=device)
         found = compare(observation, asked, plans=plans, find_corrections=find_corrections)
-        # A job that ran out of memory may have done so before all its weights were there.
-        least = 0 if found.plain is None or parsed.out_of_memory else held_bytes(found.plain)
-        problems += impossible(observation, device, least_bytes=least)
+        problems += impossible(observation, device, least_bytes=least_held(found.plain, parsed))
+        problems += unlike(observation, asked, answer=found.plain)
     told = _told(parsed, observation, gpu, environment)
     return Item(
         job=observation.job,
@@ -194,7 +198,7 @@ def _item(
             *parsed.notes,
             *notes,
             *found.notes,
-            *_notes(observation),
+            *observation.notes(),
             *why_silent(observation.peaks, told, workload),
         ),
         problems=tuple(problems),
@@ -223,16 +227,6 @@ def _told(parsed: Parsed, observation: Observation, gpu: str | None, environment
         own["gpu"] = name
     hosts = sorted({reading.place.host for reading in observation.readings if reading.place.host})
     return dict(environment) | own | ({"host": ", ".join(hosts)} if hosts else {})
-
-
-def _notes(observation: Observation) -> list[str]:
-    notes = list(dict.fromkeys(reading.note for reading in observation.peaks.values() if reading.note))
-    sampled = [reading for reading in observation.peaks.values() if reading.sampled]
-    if sampled:
-        looks = max(reading.num_samples for reading in sampled)
-        seen = f"{looks:,} {'look' if looks == 1 else 'looks'}" if looks else "looks that nobody counted"
-        notes.append(f"seen in {seen}: a peak between two of them may be higher")
-    return notes
 
 
 def _known(item: Item, known: Mapping[str, UUID]) -> Item:

@@ -4,12 +4,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from service.estimator.device import Device
+from service.estimator.dtypes import DType
 from service.estimator.result import Estimate
 from service.formats.measured.observe import Observation
-from service.formats.measured.reading import Place, Quantity, Reading
+from service.formats.measured.reading import Parsed, Place, Quantity, Reading
+from service.usecases.fit import FitQuestion
 
 _NESTED = (Quantity.ALLOCATED, Quantity.RESERVED, Quantity.DEVICE, Quantity.DEVICE_TOTAL_USED)
 """Each is a part of those after it: tensors, what the allocator holds, the process, the GPU."""
+_OF_ENGINES = (Quantity.WEIGHTS, Quantity.KV_POOL, Quantity.CUDA_GRAPHS, Quantity.BUDGET)
+_PACKING = 8
+"""Weights of one shape differ by less than an eighth: 4 bits with a scale of 16 for each 128 are 4.125, for each 32 with a zero
+point 4.625 (the ``group_size`` of a GPTQ or AWQ checkpoint); of 47 published logs of vLLM the worst is off by 0.22 %."""
 
 
 def held_bytes(answer: Estimate) -> int:
@@ -20,6 +26,11 @@ def held_bytes(answer: Estimate) -> int:
     """
     weights = sum(part.bytes for part in answer.components if part.name == "weights")
     return min([weights, answer.steady_bytes, *(stage.steady_bytes for stage in answer.stages)])
+
+
+def least_held(answer: Estimate | None, parsed: Parsed) -> int:
+    """Return the bytes below which no reading of a file can be; a job that ran out of memory may not have had its weights."""
+    return 0 if answer is None or parsed.out_of_memory else held_bytes(answer)
 
 
 def impossible(observation: Observation, device: Device, *, least_bytes: int) -> Iterator[str]:
@@ -37,6 +48,29 @@ def impossible(observation: Observation, device: Device, *, least_bytes: int) ->
                 "another model, layout or process was measured"
             )
     yield from _outgrown(observation)
+
+
+def unlike(observation: Observation, asked: FitQuestion, *, answer: Estimate | None) -> Iterator[str]:
+    """Yield in words what an engine says of its start that no start of this model on this GPU can have shown."""
+    device = asked.device
+    for quantity in _OF_ENGINES:
+        reading = observation.peaks.get(quantity)
+        if reading is not None and reading.low > device.capacity_bytes:
+            yield f"{_told(reading)} are more than {device.name} has: {device.capacity_bytes:,}"
+    weights = observation.peaks.get(Quantity.WEIGHTS)
+    if weights is None or answer is None:
+        return
+    parts = {part.name: part.bytes for part in answer.components}
+    expected = parts.get("weights", 0)
+    # Stages hold different shares, and a log may be of any of them.
+    least = 0 if asked.layout.pipeline_parallel > 1 else expected - expected // _PACKING
+    whole = max(expected, asked.architecture.weight_bytes(DType.BF16))
+    # SGLang counts what the device has less, and so what libraries take meanwhile.
+    most = whole + whole // _PACKING + parts.get("device_context", 0)
+    high = weights.value if weights.high is None else weights.high
+    if high < least or weights.low > most:
+        few, bound = ("fewer than the", expected) if high < least else ("more than all the", whole)
+        yield f"{_told(weights)} are {few} {bound:,} bytes of this model's weights: another model or precision was started"
 
 
 def _outgrown(observation: Observation) -> Iterator[str]:

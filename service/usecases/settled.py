@@ -1,13 +1,15 @@
 """What a file says of its own run: taken over where the question leaves it open, and held against it where it does not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from service.catalog.models import find_model, load_architecture
+from service.estimator.architecture import Architecture
 from service.estimator.engines.versions import parse_version
-from service.estimator.errors import InvalidInputError
+from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, Workload
-from service.formats.measured.reading import Format, Parsed
+from service.formats.measured.reading import Format, Parsed, Reading
 
 ENGINES: Mapping[Format, str] = {Format.VLLM: "vllm", Format.SGLANG: "sglang"}
 _OPEN = ("max_model_len", "max_num_batched_tokens", "max_num_sequences", "gpu_memory_fraction")
@@ -27,7 +29,17 @@ def settle(parsed: Parsed, workload: Workload) -> tuple[Workload, list[str]]:
     return replace(workload, **taken), [f"{name} = {value}, as the log says" for name, value in taken.items()]  # type: ignore[arg-type]  # words of the workload, by name
 
 
-def contradictions(parsed: Parsed, workload: Workload, layout: Layout) -> list[str]:
+def miscounted(readings: Iterable[Reading], layout: Layout) -> Iterator[str]:
+    """Yield each step of a job that had more or fewer GPUs than the layout has."""
+    for reading in readings:
+        if reading.job_gpus is not None and reading.job_gpus != layout.num_gpus:
+            yield (
+                f"the file says that {reading.place.label()} had {reading.job_gpus} GPUs, and the layout of the question has "
+                f"{layout.num_gpus}: say the layout that ran, or match the step of this one"
+            )
+
+
+def contradictions(parsed: Parsed, architecture: Architecture, workload: Workload, layout: Layout) -> list[str]:
     """Return every word in which the file and the question differ."""
     engine = ENGINES.get(parsed.format)
     if engine is None:
@@ -35,7 +47,22 @@ def contradictions(parsed: Parsed, workload: Workload, layout: Layout) -> list[s
     if not isinstance(workload, ServeWorkload) or workload.engine.value != engine:
         asked = workload.engine.value if isinstance(workload, ServeWorkload) else "training"
         return [f"the file is a log of {engine}, and the workload is {asked}: ask with task serve and engine {engine}"]
-    return list(_differences(parsed, workload, layout))
+    return [*_other_model(parsed, architecture), *_differences(parsed, workload, layout)]
+
+
+def _other_model(parsed: Parsed, architecture: Architecture) -> Iterator[str]:
+    """Yield that a log names a model of the catalogue that has other parameters; what it calls by a path is not known."""
+    named = parsed.environment.get("model", "")
+    entry = find_model(named)
+    if entry is None:
+        return
+    try:
+        said = load_architecture(entry).parameter_counts().total
+    except EstimatorError:
+        return
+    asked = architecture.parameter_counts().total
+    if said != asked:
+        yield f"the log is of {named}, which has {said:,} parameters, and the question's model has {asked:,}"
 
 
 def _differences(parsed: Parsed, workload: ServeWorkload, layout: Layout) -> Iterator[str]:

@@ -43,6 +43,16 @@ class Observation:
         """What the file calls the GPU."""
         return next((reading.place.gpu_name for reading in self.readings if reading.place.gpu_name), None)
 
+    def notes(self) -> list[str]:
+        """Return what there is to know of how the peaks were seen."""
+        notes = list(dict.fromkeys(reading.note for reading in self.peaks.values() if reading.note))
+        sampled = [reading for reading in self.peaks.values() if reading.sampled]
+        if sampled:
+            looks = max(reading.num_samples for reading in sampled)
+            seen = f"{looks:,} {'look' if looks == 1 else 'looks'}" if looks else "looks that nobody counted"
+            notes.append(f"seen in {seen}: a peak between two of them may be higher")
+        return notes
+
 
 def observe(readings: Iterable[Reading], *, num_gpus: int) -> tuple[tuple[Observation, ...], tuple[LeftOut, ...]]:
     """Return what was observed of each job that asked for ``num_gpus``, in the order of the file, and what tells nothing."""

@@ -60,7 +60,8 @@ def parse_exposition(text: str) -> Parsed:
 def parse_query(document: Mapping[str, object]) -> Parsed:
     """Return the readings of an answer of Prometheus."""
     if document.get("status") != "success":
-        message = f'status is {shown(document.get("status"))}; expected "success" ({shown(document.get("error"))})'
+        why = "" if document.get("error") is None else f": {shown(document.get('error'))}"
+        message = f'status is {shown(document.get("status"))}; expected "success"{why}'
         raise MeasuredFormatError(message)
     data = document.get("data")
     kind = data.get("resultType") if isinstance(data, Mapping) else None
@@ -159,6 +160,9 @@ def _moment(seconds: float) -> str | None:
 def _parsed(
     samples: list[_Sample], left_out: tuple[LeftOut, ...] | list[LeftOut], notes: tuple[str, ...] | list[str]
 ) -> Parsed:
+    if not samples and not left_out:
+        message = f'has no number of {METRIC}; expected lines or series such as {METRIC}{{gpu="0",UUID="GPU-…"}} 40537'
+        raise MeasuredFormatError(message)
     by_place: dict[Place, list[Reading]] = {}
     for sample in samples:
         by_place.setdefault(_place(sample.labels), []).append(_reading(sample))

@@ -88,7 +88,8 @@ class Reading:
 
     ``sampled``: somebody looked now and then, so the true peak may lie between two of ``num_samples`` looks and be higher; 0
     where the file does not say how often.
-    ``num_gpus`` tells how many GPUs it is the sum of, ``None`` that the file does not say.
+    ``num_gpus`` tells how many GPUs it is the sum of, and ``job_gpus`` how many what ran there had in all, ``None`` that the
+    file does not say.
     """
 
     quantity: Quantity
@@ -100,6 +101,7 @@ class Reading:
     sampled: bool = False
     num_samples: int = 1
     num_gpus: int | None = 1
+    job_gpus: int | None = None
     since: str | None = None
     until: str | None = None
     note: str = ""
@@ -162,6 +164,7 @@ def highest(readings: Iterable[Reading]) -> Reading:
         sampled=any(reading.sampled for reading in every),
         num_samples=sum(reading.num_samples for reading in every),
         num_gpus=top.num_gpus,
+        job_gpus=top.job_gpus,
         since=dates[0] if dates else None,
         until=dates[-1] if dates else None,
         note=top.note,

@@ -16,6 +16,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _SEPARATORS = "|,;\t"
 ID_COLUMNS = ("JobID", "JobIDRaw")
 USAGE = "TRESUsageInMax"
+_BATCH = "batch"
 _INNER_STEPS = frozenset({"extern"})
 
 
@@ -33,6 +34,9 @@ def parse_sacct(text: str) -> Parsed:
 def read_steps(rows: Iterable[tuple[int | None, Mapping[str, str]]]) -> Parsed:
     """Return the readings of rows of accounting, by the names of sacct's columns."""
     every = list(rows)
+    if not every:
+        message = "has no job: sacct found none, so look at its -j, -S and -E; expected a row for each step"
+        raise MeasuredFormatError(message)
     jobs = {_job_id(row): row for _, row in every if "." not in _step_id(row)}
     readings: list[Reading] = []
     left_out: list[LeftOut] = []
@@ -149,9 +153,15 @@ def _reading(line: int | None, row: Mapping[str, str], job: Mapping[str, str]) -
         sampled=True,
         num_samples=0,
         num_gpus=_gpus_per_task(tres, row.get("NTasks", "")),
+        job_gpus=_gpus_of_step(step, row, job),
         since=row.get("Start") or None,
         until=row.get("End") or None,
     )
+
+
+def _gpus_of_step(step: str, row: Mapping[str, str], job: Mapping[str, str]) -> int | None:
+    """Return how many GPUs a step had; the batch step's row has those of its first node alone, and the job's row all."""
+    return num_gpus_of((job if step == _BATCH and job else row).get("AllocTRES", ""))
 
 
 def _host(row: Mapping[str, str]) -> str | None:

@@ -122,7 +122,10 @@ def test_a_nameless_series_needs_labels_of_a_gpu() -> None:
         ('DCGM_FI_DEV_FB_USED{gpu="0"} 68719476736', "line 1: DCGM_FI_DEV_FB_USED is 68719476736; expected MiB"),
         ("DCGM_FI_DEV_FB_USED{gpu=0} 5", "line 1: expected labels such as"),
         ('DCGM_FI_DEV_FB_USED{gpu="0"} five', "line 1: DCGM_FI_DEV_FB_USED is 'five'; expected a number"),
-        ('{"status":"error","error":"bad_data"}', "expected \"success\" ('bad_data')"),
+        ('{"status":"error","error":"bad_data"}', "expected \"success\": 'bad_data'"),
+        ('{"status":"error","data":{}}', "status is 'error'; expected \"success\""),
+        ('# HELP DCGM_FI_DEV_FB_USED used\nDCGM_FI_DEV_FB_FREE{gpu="0"} 5', "has no number of DCGM_FI_DEV_FB_USED"),
+        ('{"status":"success","data":{"resultType":"vector","result":[]}}', "has no number of DCGM_FI_DEV_FB_USED"),
     ],
 )
 def test_a_wrong_sample_is_named(text: str, says: str) -> None:

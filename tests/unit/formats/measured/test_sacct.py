@@ -71,6 +71,7 @@ def test_json_says_the_same() -> None:
     ("text", "says"),
     [
         ("JobID|State\n1|DONE\n", "line 1: has no column TRESUsageInMax"),
+        (f"{HEADER}\n", "has no job: sacct found none"),
         (f"{HEADER}\n7.0|x\n", "line 2: has 2 columns; expected the 5"),
         (f"{HEADER}\n7.0|x|1|gres/gpu=1|gres/gpumem=lots\n", "line 2: gres/gpumem of step 7.0 is 'lots'; expected bytes"),
     ],
