@@ -40,6 +40,12 @@ def decoding_bytes(model: Architecture, workload: ServeWorkload) -> int:
     return _bytes(model, workload, tokens, in_window=lambda window: min(tokens, window))
 
 
+def engine_elements(block: BlockModule) -> int:
+    """Return the elements that a serving engine caches for one token: heads as they are projected, never copies of them."""
+    projected: int | None = getattr(block, "projected_elements_per_token", None)
+    return block.cache_elements_per_token if projected is None else projected
+
+
 def window_of(block: BlockModule) -> int | None:
     """Return the tokens that a layer's cache keeps at most; None is all of them."""
     window: int | None = getattr(block, "cache_window", None)

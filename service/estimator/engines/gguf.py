@@ -96,12 +96,15 @@ def file_bytes(model: Architecture, quantization: Quantization, dtype: DType) ->
     hidden = model.spec.hidden_size
     vocabulary = model.vocab_size
     layers = sum(_layer_bytes(model, kind, file, base, quantization) for kind in range(len(model.blocks)))
-    outside = sum(weight.numel for weight in (*model.stem, *_norms(model))) * _BLOCKS[Ggml.F32][1]
+    outside = sum(weight.numel for weight in _outside(model)) * _BLOCKS[Ggml.F32][1]
     table = _matrix(vocabulary, hidden, head if model.tied else base)
     return FileBytes(table=table, head=_matrix(vocabulary, hidden, head), layers=layers + outside)
 
 
-def _norms(model: Architecture) -> Iterator[Weight]:
+def _outside(model: Architecture) -> Iterator[Weight]:
+    """Yield what stands outside of the layers; a tower and its projector are a file of their own (``--mmproj``)."""
+    if model.images is None:
+        yield from model.stem
     if model.final_norm is not None:
         yield from model.final_norm.weights()
 

@@ -11,7 +11,7 @@ from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.parts import Totals, parts_estimate
 from service.estimator.engines.pooled import Part, Place, exact
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.kv_cache import window_of
+from service.estimator.kv_cache import engine_elements, window_of
 from service.estimator.layout import Layout
 from service.estimator.result import Basis, Detail, Estimate, Serving
 from service.estimator.speculative import draft_of, guessed_tokens
@@ -24,6 +24,7 @@ MICRO_BATCH = 512
 _CELLS = 256
 """Cells of a cache come in multiples of so many (``GGML_PAD``)."""
 _F32, _F16 = 4, 2
+_TOWER = "the vision tower and its projector are a file of their own, which --mmproj loads: neither is counted"
 _KV = "llama.cpp, src/llama-kv-cache-iswa.cpp: pad(window x sequences + micro batch) cells in layers with a window"
 _GRAPH = "llama.cpp, src/llama-context.cpp: one graph of a micro batch, reserved at the start"
 
@@ -48,7 +49,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         exact("activations", graph, f"{MICRO_BATCH} tokens: logits of all in fp32, and what the widest layer adds", _GRAPH),
         _context(),
     )
-    tokens = 2 * sum(block.cache_elements_per_token * count for block, count in model.blocks)
+    tokens = _F16 * sum(engine_elements(block) * count for block, count in model.blocks)
     return parts_estimate(
         Totals(
             num_gpus=layout.num_gpus,
@@ -65,7 +66,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
             approximate=model.spec.approximate,
         ),
         detail=detail,
-        warnings=device.warnings_for(workload.weight_dtype),
+        warnings=((_TOWER,) if model.images is not None else ()) + device.warnings_for(workload.weight_dtype),
     )
 
 
@@ -78,7 +79,7 @@ def cache_bytes(model: Architecture, workload: ServeWorkload) -> int:
         cells = whole
         if window is not None:
             cells = min(whole, ceil_div(window * workload.num_sequences + MICRO_BATCH, _CELLS) * _CELLS)
-        total += block.cache_elements_per_token * count * cells * _F16
+        total += engine_elements(block) * count * cells * _F16
     return total
 
 

@@ -12,7 +12,7 @@ from service.estimator.dtypes import DType
 from service.estimator.engines.unsplit import rounding_bytes
 from service.estimator.engines.widths import widest_layer
 from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.kv_cache import window_of
+from service.estimator.kv_cache import engine_elements, window_of
 from service.estimator.layout import Layout
 from service.estimator.modules.weights import Weight
 from service.estimator.parallel.local import local_architecture
@@ -164,7 +164,7 @@ def _caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCache, ..
     """Return the caches of a stage, kinds that cache alike together."""
     found: dict[tuple[int, int | None], int] = {}
     for (block, _), count in zip(model.blocks, kinds, strict=True):
-        key = (block.cache_elements_per_token, window_of(block))
+        key = (engine_elements(block), window_of(block))
         if count and key[0]:
             found[key] = found.get(key, 0) + count
     return tuple(LayerCache(elements, window, count) for (elements, window), count in found.items())

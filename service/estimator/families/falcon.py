@@ -174,6 +174,11 @@ class FalconBlock:
         """Elements of key and value that a cache keeps for one token."""
         return 2 * self.attention.num_read_heads * self.attention.head_dim
 
+    @property
+    def projected_elements_per_token(self) -> int:
+        """Elements that a serving engine keeps: it expands no heads (vLLM, ``falcon.py``; llama.cpp, ``n_head_kv``)."""
+        return 2 * self.attention.num_kv_heads * self.attention.head_dim
+
     def record(self, run: Recording, x: Value, scope: str) -> Value:
         """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
         tape = run.tape

@@ -19,6 +19,10 @@ def check_offload(workload: TrainWorkload, layout: Layout) -> None:
     elif asked.optimizer is not _NONE and (layout.sharding is not Sharding.DEEPSPEED or not layout.zero_stage):
         what = f"offload of the optimizer alone on {layout.sharding.value} ranks"
         raise NotModelledError(what, field="workload.offload.optimizer", modelled=["sharding deepspeed with a zero_stage"])
+    if asked.optimizer is OffloadTarget.NVME and layout.zero_stage != MAX_ZERO_STAGE:
+        # DeepSpeed, docs/_pages/config-json.md: "NVMe offloading is available only with ZeRO stage 3".
+        message = f"DeepSpeed swaps the optimizer to nvme in stage 3 alone: zero_stage is {layout.zero_stage}; cpu works in any"
+        raise InvalidInputError(message, field="workload.offload.optimizer")
     moves = asked.parameters is not _NONE or asked.optimizer is not _NONE
     if moves and (workload.lora is not None or workload.frozen):
         what = "offload of a model that is trained in part"

@@ -51,6 +51,13 @@ def test_offloaded_parameters_leave_what_is_gathered() -> None:
     assert optimizer.steady_bytes - both.steady_bytes == pytest.approx(2 * _N / 4, rel=1e-3)
 
 
+@pytest.mark.parametrize("stage", [1, 2])
+def test_nvme_wants_sharded_parameters(stage: int) -> None:
+    """DeepSpeed's documentation of ``offload_optimizer``: NVMe with ZeRO stage 3 only."""
+    with pytest.raises(InvalidInputError, match="stage 3"):
+        _ask(_ranks(stage=stage), Offload(optimizer=_NVME))
+
+
 def test_nvme_leaves_buffers_and_gradients_in_memory() -> None:
     """States are swapped through four pinned buffers of a sub-group each."""
     swapped = _ask(_ranks(), Offload(optimizer=_NVME))

@@ -1,0 +1,51 @@
+"""What engines keep of a model, where its own library or its checkpoint has another form of it."""
+
+from typing import Any
+
+import pytest
+
+from service.catalog.models import load_config, resolve_model
+from service.estimator.dtypes import DType
+from service.estimator.engines.gguf import file_bytes
+from service.estimator.families.registry import architecture_from_config
+from service.estimator.layout import Layout
+from service.estimator.workload import Engine, Quantization
+from tests.unit.estimator.engines.test_corners import POOLED, serve
+
+_FALCON_TOKEN = 2 * 60 * 8 * 64 * 2
+"""Bytes of key and value of falcon-40b's 60 layers, 8 heads of 64, in 16 bits."""
+
+
+@pytest.mark.parametrize("engine", [*POOLED, Engine.LLAMA_CPP])
+def test_engines_cache_the_heads_of_a_falcon_as_they_are_projected(engine: Engine) -> None:
+    """``total_num_kv_heads = config.num_kv_heads`` (vLLM, ``falcon.py``): transformers alone expands them before its cache."""
+    answers = [serve("falcon-40b", engine)]
+    if engine is not Engine.LLAMA_CPP:
+        answers.append(serve("falcon-40b", engine, layout=Layout(tensor_parallel=2)))
+
+    held = [answer.serving.kv_bytes_per_token for answer in answers if answer.serving is not None]
+
+    assert held == [_FALCON_TOKEN, _FALCON_TOKEN // 2][: len(answers)]
+
+
+@pytest.mark.parametrize("quantization", [Quantization.NONE, Quantization.Q4_K_M])
+@pytest.mark.parametrize("name", ["gemma-3-4b", "llava-1.5-7b"])
+def test_a_file_of_text_has_no_tower(name: str, quantization: Quantization) -> None:
+    """GGUF files of models that see are those of their language models; the tower is in an mmproj file."""
+    config = load_config(resolve_model(name))
+    text: Any = config["text_config"]
+
+    seeing, reading = (file_bytes(architecture_from_config(one), quantization, DType.BF16) for one in (config, text))
+
+    assert seeing == reading
+    assert any("--mmproj" in line for line in serve(name, Engine.LLAMA_CPP).warnings)
+
+
+def test_a_file_of_qwen_vl_is_that_of_its_language_model() -> None:
+    """Qwen2.5-VL-7B reads with the shape of Qwen2.5-7B."""
+    seeing, reading = (
+        file_bytes(architecture_from_config(load_config(resolve_model(name))), Quantization.Q4_K_M, DType.BF16)
+        for name in ("qwen2.5-vl-7b", "qwen2.5-7b")
+    )
+
+    assert seeing == reading
