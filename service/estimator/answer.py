@@ -80,6 +80,8 @@ def assemble(
     inside = _allocated_interval(draft, corrections, level)
     reserved = allocated + slack.point
     taken = _reserved_interval(draft, inside, full, corrections, level)
+    # A full GPU takes what a roomy one would cache away: no job that runs there reserves as much as there.
+    taken = Interval(min(taken.low, reserved), taken.high)
     beside = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
         # What was seen on a GPU that a job filled is no more than what it could have had.

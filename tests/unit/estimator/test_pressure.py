@@ -10,18 +10,18 @@ from service.estimator.estimate import estimate
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
-from service.estimator.result import Estimate
+from service.estimator.result import Detail, Estimate
 from service.estimator.units import GIB
-from service.estimator.workload import Allocator, TrainWorkload
+from service.estimator.workload import Allocator, Checkpointing, TrainWorkload
 
 WORKLOAD = TrainWorkload(sequence_length=1024, micro_batch_size=4, precision=POLICIES["bf16"])
 
 
-def on(usable_bytes: int, workload: TrainWorkload = WORKLOAD) -> Estimate:
+def on(usable_bytes: int, workload: TrainWorkload = WORKLOAD, detail: Detail = Detail.FULL) -> Estimate:
     """Return the answer of a 1B on a GPU of so many bytes."""
     model = architecture_from_config(load_config(resolve_model("llama-3.2-1b")))
     device = Device(name="card", capacity_bytes=usable_bytes, usable_bytes=usable_bytes)
-    return estimate(model, workload, layout=Layout(), device=device)
+    return estimate(model, workload, layout=Layout(), device=device, detail=detail)
 
 
 def test_a_full_gpu_is_used_up_and_not_more() -> None:
@@ -36,6 +36,20 @@ def test_a_full_gpu_is_used_up_and_not_more() -> None:
     assert found.allocated_bytes == roomy.allocated_bytes
     assert found.device_interval.high > full
     assert sum(part.bytes for part in found.components) == found.device_bytes
+
+
+def test_intervals_hold_what_a_full_gpu_takes() -> None:
+    """Where even the least that a roomy GPU would have reserved is more than there is, the interval begins at what there is."""
+    workload = replace(WORKLOAD, activation_checkpointing=Checkpointing.FULL)
+    roomy = on(80 * GIB, workload, Detail.REPLAYED)
+    outside = roomy.device_bytes - roomy.reserved_bytes
+    full = outside + (roomy.allocated_bytes * 1043 // 1000 + roomy.reserved_interval.low) // 2
+
+    found = on(full, workload, Detail.REPLAYED)
+
+    assert found.reserved_bytes < roomy.reserved_interval.low
+    assert found.reserved_interval.low == found.reserved_bytes
+    assert found.device_interval.low <= found.device_bytes == full < found.device_interval.high
 
 
 @pytest.mark.parametrize("allocator", list(Allocator))
