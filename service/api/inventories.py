@@ -30,12 +30,28 @@ EIGHTHS = 8
 
 
 def read_inventory(pools: list[PoolRequest]) -> ClusterInventory:
-    """Return the pools of a request; raises InvalidInputError where they have more nodes than a cluster may."""
+    """Return the pools of a request; raises InvalidInputError for more nodes than a cluster may have, or one in two pools."""
     nodes = sum(optional(pool.num_nodes) or len(optional(pool.nodes) or ()) for pool in pools)
     if nodes > MAX_NODES:
         message = f"the pools have {nodes:,} nodes, and a cluster may have {MAX_NODES:,}; store the rest as other clusters"
         raise InvalidInputError(message, field="pools")
-    return ClusterInventory(pools=tuple(_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools)))
+    inventory = ClusterInventory(pools=tuple(_pool(pool, f"pools[{index}]") for index, pool in enumerate(pools)))
+    _refuse_shared_gpus(inventory)
+    return inventory
+
+
+def _refuse_shared_gpus(inventory: ClusterInventory) -> None:
+    """Raise where a node stands in two pools of one GPU, as in partitions that overlap: it would be promised twice."""
+    holders: dict[tuple[str, str], str] = {}
+    for index, pool in enumerate(inventory.pools):
+        for node in pool.members():
+            other = holders.setdefault((pool.gpu, node.name), pool.name)
+            if other != pool.name:
+                message = (
+                    f"node {node.name!r} stands in pools {other!r} and {pool.name!r} with the same {pool.gpu}, which would be "
+                    "promised twice; put it into one of them, or make those nodes a pool of their own"
+                )
+                raise InvalidInputError(message, field=f"pools[{index}].nodes")
 
 
 def cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> ClusterAnswer:
