@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from service import logs
+from service.cli.faults import tell
+from service.cli.parser import Parser, one_of, shown
+from service.cli.worker import DEVICES
 from service.db.session import make_engine, make_sessions
 from service.errors import StartupError
 from service.jobs.bell import refuse_pickle
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return supervise(options, _gpus(options.gpus))
         make_shift(settings, device_called(options.device), probe_command=options.probe_command).work(burst=options.burst)
     except StartupError as error:
-        sys.stderr.write(f"{error.detail}\n")
+        tell(error)
         return EXIT_CANNOT_START
     return 0
 
@@ -119,12 +122,13 @@ def _require_packages(names: Sequence[str]) -> None:
         raise StartupError(message)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="headroom worker", description="Run the measurements that are queued.")
+def _parser() -> Parser:
+    parser = Parser(prog="headroom worker", description="Run the measurements that are queued.")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--device",
-        choices=[*(device.value for device in ProbeDevice), AUTO],
+        type=one_of(DEVICES),
+        metavar=shown(DEVICES),
         default=ProbeDevice.CPU.value,
         help="what this worker measures on; auto: the GPU where there is one, else the processor (default: %(default)s)",
     )

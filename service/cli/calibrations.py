@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from httpx import Client
 
 from service.cli.http import Document, add_server, ask, connect, path_of, read, read_all
+from service.cli.ignored import refuse_ignored
 from service.cli.parser import one_of, shown
 from service.cli.printing import print_json
 from service.cli.tables import console, table
@@ -30,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "remeasure" and options.id is None:
         message = "which one? headroom calibrations remeasure ID"
         raise InvalidRequestError(message)
+    refuse_ignored(options, f"calibrations {options.action}", takes=("id",) if options.action == "remeasure" else ())
     with connect(options.server) as client:
         match options.action:
             case "list":

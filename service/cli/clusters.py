@@ -1,13 +1,19 @@
 """List, show, store and delete the cluster inventories of a server."""
 
 import argparse
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+
+from rich.table import Table
 
 from service.cli.files import read_object
 from service.cli.http import Document
 from service.cli.resources import add_actions, run_action
 from service.cli.tables import console, show_bytes, table, titled
 from service.errors import InvalidRequestError
+
+_SHOWN_NODES = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it and print what came of it."""
-    return run_action(options, "clusters", body=lambda: _body(options), show_list=_show_list, show_one=_show_one)
+    return run_action(options, "clusters", body=lambda: _body(options), show_list=_show_list, show_one=show_cluster)
 
 
 def _body(options: argparse.Namespace) -> Document:
@@ -49,19 +55,54 @@ def _show_list(items: list[Document]) -> None:
     console().print(table(columns, rows, right=("GPUs", "reserved", "free")))
 
 
-def _show_one(cluster: Document) -> None:
-    columns = ("pool", "GPU", "per node", "GPUs", "reserved", "free", "host memory")
+def show_cluster(cluster: Document) -> None:
+    """Print one cluster: its pools, its slices, and who holds what."""
+    screen = console()
+    screen.print(titled(cluster["name"], _pools(cluster)))
+    if slices := list(_slices(cluster)):
+        columns = ("pool", "MIG profile", "slices", "held or reserved", "free")
+        screen.print(titled("slices, on nodes of every state", table(columns, slices, right=columns[2:])))
+    if held := list(_held(cluster)):
+        screen.print(titled("held", table(("pool", "by", "GPUs", "on"), held, right=("GPUs",))))
+
+
+def _pools(cluster: Document) -> Table:
+    columns = ("pool", "GPU", "per node", "GPUs", "drained", "in slices", "reserved", "free", "host memory")
     rows = [
         (
             pool["name"],
             pool["gpu"],
             str(pool["gpus_per_node"]),
             str(pool["total_gpus"]),
+            str(pool["drained_gpus"]),
+            str(pool["mig_gpus"]),
             str(pool["reserved_gpus"]),
             str(pool["free_gpus"]),
             show_bytes(pool["host_memory_bytes"]),
         )
         for pool in cluster["pools"]
     ]
-    right = ("per node", "GPUs", "reserved", "free", "host memory")
-    console().print(titled(cluster["name"], table(columns, rows, right=right)))
+    return table(columns, rows, right=columns[2:])
+
+
+def _slices(cluster: Document) -> Iterator[tuple[str, ...]]:
+    """Yield the slices of each pool and profile, summed over its nodes."""
+    for pool in cluster["pools"]:
+        sums: dict[str, Counter[str]] = {}
+        for node in pool["nodes"] or ():
+            for part in node["mig_slices"]:
+                sums.setdefault(part["profile"], Counter()).update({name: part[name] for name in ("total", "free")})
+        for profile, found in sums.items():
+            yield pool["name"], profile, str(found["total"]), str(found["total"] - found["free"]), str(found["free"])
+
+
+def _held(cluster: Document) -> Iterator[tuple[str, ...]]:
+    """Yield who holds how many GPUs of a pool, and on which nodes."""
+    for pool in cluster["pools"]:
+        by_holder: dict[str, Counter[str]] = {}
+        for node in pool["nodes"] or ():
+            for part in node["allocations"]:
+                by_holder.setdefault(part["holder"], Counter())[node["name"]] += part["num_gpus"]
+        for holder, nodes in by_holder.items():
+            more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
+            yield pool["name"], holder, str(nodes.total()), ", ".join(list(nodes)[:_SHOWN_NODES]) + more

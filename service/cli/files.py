@@ -10,7 +10,8 @@ from service.errors import InvalidRequestError
 def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        # PowerShell begins the files that it writes with a byte order mark.
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise InvalidRequestError(message) from None

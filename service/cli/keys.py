@@ -9,6 +9,7 @@ from uuid import UUID
 from service.access.keys import Scope
 from service.access.limits import parse_limit
 from service.cli.http import Document, add_server, ask, connect, path_of, read_all
+from service.cli.ignored import refuse_ignored
 from service.cli.lifetimes import LIFE_HELP, seconds_of
 from service.cli.parser import one_of, shown
 from service.cli.printing import print_json
@@ -17,6 +18,7 @@ from service.errors import InvalidRequestError
 
 ACTIONS = ("create", "list", "revoke")
 SCOPES = tuple(scope.value for scope in Scope)
+_TAKEN = {"create": ("subject", "scopes", "life", "rate", "quota"), "list": (), "revoke": ("subject",)}
 _COLUMNS = ("key", "name", "scopes", "state", "until", "last used")
 
 
@@ -46,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if options.action != "list" and options.subject is None:
         message = f"which one? headroom keys {options.action} {'NAME' if options.action == 'create' else 'KEY'}"
         raise InvalidRequestError(message)
+    refuse_ignored(options, f"keys {options.action}", takes=_TAKEN[options.action])
     in_database = options.server is None and os.environ.get("DATABASE_URL")
     found = _in_database(options) if in_database else _on_server(options)
     if options.json:
@@ -125,7 +128,7 @@ def _show(keys: Sequence[Document]) -> None:
             key["name"],
             ", ".join(key["scopes"]),
             key["state"],
-            _minute(key["expires_at"]) or "revoked",
+            _minute(key["expires_at"]) or "no end",
             _minute(key["last_used_at"]) or "never",
         )
         for key in keys

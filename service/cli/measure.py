@@ -14,6 +14,7 @@ from rich.table import Column
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.held import held
 from service.cli.http import Document, add_server, ask, connect, path_of
+from service.cli.ignored import refuse_ignored
 from service.cli.parser import DOES_NOT_FIT, ERROR, FITS, one_of, shown
 from service.cli.printing import print_json
 from service.cli.tables import Screen, console, show_bytes, table, titled
@@ -67,6 +68,9 @@ def run(options: argparse.Namespace) -> int:
 
     After Ctrl-C the code is the shell's 130.
     """
+    for word in ("watch", "cancel"):
+        if getattr(options, word):
+            refuse_ignored(options, f"measure --{word}", takes=(word,))
     body = None if options.watch or options.cancel else _request(options)
     with connect(options.server) as client:
         if options.cancel:

@@ -65,11 +65,13 @@ def show_import(name: str, answer: Document) -> None:
 
 def _conclusion(answer: Document) -> str:
     count = len(answer["items"])
+    if not count:
+        return "nothing was stored: nothing of the job that you say was found in it"
     if not answer["dry_run"]:
         known = sum(item["status"] == "known" for item in answer["items"])
         return f"stored {answer['num_stored']}" + (f", {known} stored before" if known else "")
     new = sum(item["status"] == "new" for item in answer["items"])
-    if new < count or not count:
+    if new < count:
         return f"nothing was stored: {new} of {count} would be"
     return f"nothing was stored: {new} would be, with --yes"
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -30,14 +30,24 @@ class Parser(argparse.ArgumentParser):
         self._said.add(action.dest)
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]  # we pass no namespace
-        """Parse everything or refuse the first argument that has no meaning."""
+        """Parse everything or refuse the first argument that has no meaning; ``said`` is what was said, as it was spelt."""
         self._said.clear()
         options, extra = self.parse_known_args(args, namespace)
         if extra:
             near = get_close_matches(extra[0].partition("=")[0], self._option_string_actions, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             self.error(f"unknown argument {extra[0]!r}.{hint}")
+        options.said = dict(self._spelt(options))
         return options
+
+    def _spelt(self, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+        """Yield the name and the spelling of everything that is not as it would be without a word."""
+        for action in self._actions:
+            value = getattr(options, action.dest, action.default)
+            if value in (action.default, []):  # What stands for no argument at all, where many may stand.
+                continue
+            first = value[0] if isinstance(value, list) else value
+            yield action.dest, action.option_strings[-1 if value is False else 0] if action.option_strings else repr(first)
 
     def print_help(self, file: object = None) -> None:
         """Print the help; argparse itself would not notice that nobody reads it."""
@@ -110,3 +120,12 @@ def whole_number(text: str) -> int:
         message = f"{text!r} is not a whole number"
         raise argparse.ArgumentTypeError(message)
     return int(text)
+
+
+def at_least_one(text: str) -> int:
+    """Read a count of what cannot be none."""
+    number = whole_number(text)
+    if not number:
+        message = f"{text!r} is none; say 1 or more"
+        raise argparse.ArgumentTypeError(message)
+    return number

@@ -9,6 +9,7 @@ from httpx import Client
 
 from service.cli.files import read_object
 from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all
+from service.cli.ignored import refuse_ignored
 from service.cli.lifetimes import LIFE_HELP, seconds_of
 from service.cli.parser import one_of, shown
 from service.cli.printing import print_json
@@ -16,6 +17,7 @@ from service.cli.tables import console, table, titled
 from service.errors import InvalidRequestError
 
 ACTIONS = ("list", "show", "add", "delete")
+_TAKEN = {"list": (), "show": ("id",), "add": ("holder", "gpus", "file", "life"), "delete": ("id",)}
 _GPUS = re.compile(r"(?P<pool>[^/=:]+)(/(?P<node>[^/=:]+))?(:(?P<mig_profile>[^/=:]+))?=(?P<num_gpus>[1-9][0-9]{0,8})")
 
 
@@ -43,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if options.action in {"show", "delete"} and options.id is None:
         message = f"which one? headroom reservations {options.action} {options.cluster} ID"
         raise InvalidRequestError(message)
+    refuse_ignored(options, f"reservations {options.action}", takes=("cluster", *_TAKEN[options.action]))
     body = _body(options) if options.action == "add" else None
     with connect(options.server) as client:
         _act(client, options, body)

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from httpx import Client
 
 from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all, replace
+from service.cli.ignored import refuse_ignored
 from service.cli.parser import one_of, shown
 from service.cli.printing import print_json
 from service.errors import InvalidRequestError, ServiceError
 
 ACTIONS = ("list", "show", "add", "replace", "delete")
+_STORED = ("name", "config", "file")
+_TAKEN = {"list": (), "show": ("name",), "add": _STORED, "replace": _STORED, "delete": ("name",)}
 
 
 def add_actions(parser: argparse.ArgumentParser, *, noun: str) -> None:
@@ -35,6 +38,7 @@ def run_action(
     if options.action != "list" and options.name is None:
         message = f"{options.action} needs a name: headroom {collection} {options.action} NAME"
         raise InvalidRequestError(message)
+    refuse_ignored(options, f"{collection} {options.action}", takes=_TAKEN[options.action])
     with connect(options.server) as client:
         if options.action == "list":
             items = read_all(client, path_of(collection))

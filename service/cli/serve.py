@@ -16,7 +16,7 @@ from uvicorn.supervisors import Multiprocess
 
 from service.app import create_app
 from service.cli.listen import access_on, inherited, listen
-from service.cli.parser import ERROR, one_of, shown, whole_number
+from service.cli.parser import ERROR, at_least_one, one_of, shown, whole_number
 from service.cli.pauses import shorten_pauses
 from service.db.session import make_engine, make_sessions
 from service.errors import StartupError, UnavailableError
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port", type=whole_number, help="port to listen on (default HEADROOM_PORT or 8000; 0 takes a free one)"
     )
     add_access(parser)
-    parser.add_argument("--workers", type=whole_number, default=1, help="processes; one per core is right (default 1)")
+    parser.add_argument("--workers", type=at_least_one, default=1, help="processes; one per core is right (default 1)")
     parser.add_argument("--fd", type=whole_number, help=argparse.SUPPRESS)
 
 
@@ -130,7 +130,7 @@ def _config(workers: int) -> uvicorn.Config:
     return uvicorn.Config(
         "service.cli.serve:application",
         factory=True,
-        workers=max(1, workers),
+        workers=workers,
         loop="uvloop",
         http="httptools",
         ws="none",

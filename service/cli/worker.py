@@ -6,6 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from service.cli.parser import one_of, shown
+
+DEVICES = ("cpu", "trace", "cuda", "auto")
 EXTRA = ("torch", "transformers", "peft")
 
 
@@ -13,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take what the worker measures on."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--device", default="cpu", help="what it measures on: cpu (default), trace, cuda, or auto: cuda, else cpu"
+        "--device",
+        type=one_of(DEVICES),
+        metavar=shown(DEVICES),
+        default="cpu",
+        help="what it measures on (default cpu); auto: the GPU where there is one, else the processor",
     )
     where.add_argument("--gpus", metavar="all|0,1|UUID,…", help="one worker for each of these GPUs, started again when it dies")
     parser.add_argument("--burst", action="store_true", help="leave when no job is queued")

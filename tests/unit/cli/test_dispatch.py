@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 
@@ -9,6 +10,10 @@ import pytest
 
 from service.__main__ import COMMANDS, main
 from service.cli.parser import Parser
+from service.cli.worker import DEVICES
+from service.jobs.contract import ProbeDevice
+from worker.__main__ import AUTO
+from worker.__main__ import main as start_worker
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -133,3 +138,28 @@ def test_an_unknown_word_names_the_nearest(arguments: tuple[str, ...], told: str
 
     assert left.value.code == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start", [main, lambda arguments: start_worker(arguments[1:])])
+def test_a_worker_refuses_as_every_command_does(
+    start: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that is none is refused with those there are, by the command and by the process that it becomes."""
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    with pytest.raises(SystemExit) as left:
+        start(["worker", "--device", "tpu"])
+
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("headroom worker: argument --device: unknown value 'tpu'. Did you mean 'cpu'?")
+    assert start_worker(["--device", "cpu"]) == 2
+    assert capsys.readouterr().err.startswith("headroom: DATABASE_URL is not set")
+    assert {*DEVICES} == {*ProbeDevice, AUTO}
+
+
+def test_a_server_has_at_least_one_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """None would have been read as one."""
+    with pytest.raises(SystemExit) as left:
+        main(["serve", "--workers", "0"])
+
+    assert left.value.code == 2
+    assert "--workers: '0' is none; say 1 or more" in capsys.readouterr().err

@@ -1,5 +1,15 @@
 """Stored resources: what a server says about its methods is told as commands."""
 
+import json
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.__main__ import main
+from service.cli.clusters import show_cluster
+from service.cli.files import read_object
 from service.cli.resources import in_commands
 
 
@@ -8,3 +18,59 @@ def test_a_name_that_is_taken_is_told_with_the_command_that_replaces() -> None:
     told = in_commands("there is a model 'a'; store a new revision of it with PUT, or choose another name", "models replace a")
 
     assert told == ("there is a model 'a'; store a new revision of it with `headroom models replace a`, or choose another name")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("clusters list extra", "`headroom clusters list` takes no 'extra'"),
+        ("models list --config config.json", "`headroom models list` takes no --config"),
+        ("clusters show a --file a.json", "`headroom clusters show` takes no --file"),
+        ("reservations list a --holder b", "`headroom reservations list` takes no --holder"),
+        ("keys list --for 2d", "`headroom keys list` takes no --for"),
+        ("calibrations pools 7", "`headroom calibrations pools` takes no '7'"),
+        ("measure gpt2 --watch 7", "`headroom measure --watch` takes no 'gpt2'"),
+    ],
+)
+def test_what_an_action_would_ignore_is_refused(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A word that changes nothing would look like a filter that did."""
+    assert main(arguments.split()) == 2
+
+    assert told in capsys.readouterr().err
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """What PowerShell writes is read like any other file."""
+    path = tmp_path / "pools.json"
+    path.write_text(json.dumps({"pools": []}), encoding="utf-8-sig")
+
+    assert read_object(path) == {"pools": []}
+
+
+def test_a_cluster_shows_its_slices_and_who_holds_what(capsys: pytest.CaptureFixture[str]) -> None:
+    """Free slices, drained GPUs and holders are on the screen: without them a cluster in slices would look full."""
+    sliced = {"profile": "1g.10gb", "total": 14, "allocated": 3, "free": 11}
+    held = {"holder": "team-vision", "num_gpus": 2, "gpu_indices": None, "host_memory_bytes": 0}
+    node = {"allocations": [held], "mig_slices": [sliced]}
+    counts = {"gpus_per_node": 8, "total_gpus": 16, "drained_gpus": 5, "mig_gpus": 4, "reserved_gpus": 0, "free_gpus": 1}
+    pool = {"name": "a", "gpu": "A100", "host_memory_bytes": None, "nodes": [{"name": "n1", **node}, {"name": "n2", **node}]}
+
+    show_cluster({"name": "prod", "pools": [{**pool, **counts}]})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert ["a", "A100", "8", "16", "5", "4", "0", "1", "-"] in rows
+    assert ["a", "1g.10gb", "28", "6", "22"] in rows
+    assert ["a", "team-vision", "4", "n1,", "n2"] in rows
+
+
+def test_a_key_without_an_end_does_not_look_revoked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until when a key lives is a time, or that it has no end."""
+    key = {"prefix": "hr_a", "name": "ci", "scopes": ["read"], "state": "active", "expires_at": None, "last_used_at": None}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"items": [key], "next_cursor": None}))
+    monkeypatch.setattr(httpx, "Client", partial(httpx.Client, transport=transport))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+
+    assert main(["keys", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2].split()[-4:] == ["active", "no", "end", "never"]
