@@ -12,9 +12,9 @@ from service.calibration.document import from_document
 from service.calibration.evidence import Evidence, Quantity
 from service.calibration.pool import Group, Level, Member, Pool
 from service.db.queries.calibrations import newest_of_curve
-from service.db.queries.residuals import mark_surprise, surprises, write_residuals
+from service.db.queries.residuals import answers_after, mark_surprise, surprises, write_residuals
 from service.db.values import NewResidual, StoredCalibration
-from service.estimator.result import Interval
+from service.estimator.result import Estimate, Interval
 from service.logs import logger
 from service.usecases.evidence import Found
 
@@ -30,6 +30,15 @@ class Lesson:
     calibration: Calibration
     pool: Pool | None
     found: Mapping[UUID, Found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answers:
+    """The analytic answer with its interval, and the one that rests on everything else."""
+
+    predicted: int
+    interval: Interval | None
+    after: int
 
 
 def member_of(stored: StoredCalibration) -> Member | None:
@@ -57,7 +66,12 @@ def promise_of(session: Session, curve: str, quantity: Quantity) -> Calibration 
 
 def write_down(session: Session, lesson: Lesson, *, newest: UUID, promise: Calibration | None) -> None:
     """Store the residuals of a key's measurements, each against what all others taught, and whether the newest surprised."""
-    write_residuals(session, list(_residuals(lesson)))
+    allocated = (
+        answers_after(session, lesson.found.keys(), Quantity.ALLOCATED.value)
+        if lesson.group.quantity is Quantity.RESERVED
+        else {}
+    )
+    write_residuals(session, list(_residuals(lesson, allocated)))
     sample = _sample(lesson, newest)
     if promise is None or sample is None or sample.is_one_sided:
         return
@@ -78,17 +92,29 @@ def write_down(session: Session, lesson: Lesson, *, newest: UUID, promise: Calib
             )
 
 
-def _residuals(lesson: Lesson) -> Iterator[NewResidual]:
+def _residuals(lesson: Lesson, allocated: Mapping[UUID, int]) -> Iterator[NewResidual]:
     for held in lesson.calibration.left_out:
         job_id = UUID(held.measurement)
         sample = _sample(lesson, job_id)
         if sample is not None:
-            yield _residual(lesson, lesson.found[job_id], sample, held)
+            found = lesson.found[job_id]
+            answers = _Answers(
+                predicted=round(sample.peak()), interval=analytic_interval(found, sample), after=max(1, held.answer)
+            )
+            if sample.quantity is Quantity.RESERVED:
+                answers = _whole(answers, found.answered.estimate, allocated.get(job_id))
+            yield _residual(lesson, found, sample, held, answers)
 
 
-def _residual(lesson: Lesson, found: Found, sample: Evidence, held: LeftOut) -> NewResidual:
-    predicted = round(sample.peak())
-    interval = analytic_interval(found, sample)
+def _whole(beyond: _Answers, answer: Estimate, allocated: int | None) -> _Answers:
+    """Return what is answered about reserved bytes: what lies beyond was learnt on top of what was measured to be allocated."""
+    before = answer.allocated_bytes
+    after = answer.reserved_bytes + beyond.after - beyond.predicted + (before if allocated is None else allocated) - before
+    return _Answers(predicted=answer.reserved_bytes, interval=answer.reserved_interval, after=max(1, after))
+
+
+def _residual(lesson: Lesson, found: Found, sample: Evidence, held: LeftOut, answers: _Answers) -> NewResidual:
+    predicted, interval, after = answers.predicted, answers.interval, answers.after
     level = Level.KEY if not held.alone else _level(lesson.pool)
     half = None
     if lesson.pool is not None:
@@ -106,8 +132,8 @@ def _residual(lesson: Lesson, found: Found, sample: Evidence, held: LeftOut) -> 
         measured=sample.measured_peak,
         predicted=predicted,
         interval=None if interval is None else (interval.low, interval.high),
-        after=max(1, held.answer),
-        after_interval=_after(max(1, held.answer), predicted, interval, half),
+        after=after,
+        after_interval=_after(after, predicted, interval, half),
         level=level.value,
     )
 

@@ -1,6 +1,6 @@
 """Every statement about residuals: how far answers were from measurements, and what that says of a class of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 from uuid import UUID
@@ -33,6 +33,14 @@ def write_residuals(session: Session, residuals: Sequence[NewResidual]) -> None:
 def forget_residuals(session: Session, job_id: UUID) -> None:
     """Delete how far answers were from a measurement that does not count any more."""
     session.execute(delete(ResidualRow).where(ResidualRow.job_id == job_id))
+
+
+def answers_after(session: Session, job_ids: Collection[UUID], quantity: str) -> Mapping[UUID, int]:
+    """Return what is answered about each of some measurements with all that others taught."""
+    query = select(ResidualRow.job_id, ResidualRow.after).where(
+        ResidualRow.job_id.in_(job_ids), ResidualRow.quantity == quantity
+    )
+    return {job_id: after for job_id, after in session.execute(query)}
 
 
 def mark_surprise(session: Session, job_id: UUID, quantity: str, *, surprised: bool) -> None:
