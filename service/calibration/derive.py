@@ -85,21 +85,22 @@ def calibrate(evidence: Sequence[Evidence], parent: Parent | None = None) -> Cal
     if not sifted.accepted and not sifted.bounding:
         return None
     accepted = sifted.accepted
-    curves = _curves(accepted, above)
-    left_out = tuple(_left_out(accepted, index, above) for index in range(len(accepted)))
+    # How far measurements are from answers is counted by measurements: the sizes of one have all but their size in common.
+    counted = tuple(sample for sample in accepted if not sample.beside)
+    left_out = tuple(_left_out(held, _of_others(held, accepted), above) for held in counted)
     return Calibration(
         quantity=evidence[0].quantity,
-        curves=curves,
+        curves=_curves(accepted, above),
         shares={name: share for name, share in above.shares.items() if share},
-        relative_error=_remaining_error(accepted, left_out),
-        evidence=tuple(sample.measurement for sample in (*accepted, *sifted.bounding)),
+        relative_error=_remaining_error(accepted, above),
+        evidence=tuple(sample.measurement for sample in (*counted, *sifted.bounding)),
         exact=_exact(accepted),
         at_least=tuple(_bound(sample) for sample in sifted.bounding if sample.out_of_memory),
         at_most=tuple(_bound(sample) for sample in sifted.bounding if not sample.out_of_memory),
         rejected=sifted.rejected,
-        means={name: mean_of([_share(one, name) for one in samples]) for name, samples in _by_part(accepted).items()},
+        means={name: mean_of([_share(one, name) for one in samples]) for name, samples in _by_part(counted).items()},
         left_out=left_out,
-        num_claimed=sum(sample.claimed for sample in (*accepted, *sifted.bounding)),
+        num_claimed=sum(sample.claimed for sample in (*counted, *sifted.bounding)),
     )
 
 
@@ -144,9 +145,12 @@ def _share(sample: Evidence, name: str) -> Sample:
     return Sample(point=sample.point, residual=sample.share(name), doubt=sample.doubt(name) / sample.scale(name))
 
 
-def _left_out(accepted: Sequence[Evidence], index: int, above: Parent) -> LeftOut:
+def _of_others(held: Evidence, accepted: Sequence[Evidence]) -> list[Evidence]:
+    return [sample for sample in accepted if sample.measurement != held.measurement]
+
+
+def _left_out(held: Evidence, others: Sequence[Evidence], above: Parent) -> LeftOut:
     """Hold one measurement against what the others teach."""
-    held, others = accepted[index], [*accepted[:index], *accepted[index + 1 :]]
     alike = held.peak(correction_at({}, above.shares, (), held))
     answer = held.peak(correction_at(_curves(others, above), above.shares, _exact(others), held))
     return LeftOut(
@@ -159,18 +163,19 @@ def _left_out(accepted: Sequence[Evidence], index: int, above: Parent) -> LeftOu
     )
 
 
-def _remaining_error(accepted: Sequence[Evidence], left_out: Sequence[LeftOut]) -> float:
+def _remaining_error(accepted: Sequence[Evidence], above: Parent) -> float:
     """Return the error of the peak that other points must expect, at least the tolerance.
 
-    From one measurement a correction may be wrong by its whole size elsewhere; of several, each is held against the others.
+    From one size a correction may be wrong by its whole size elsewhere; of several, each is held against the others.
     """
     doubts = [EXACT_SHARE, *(one.spread for one in accepted if one.claimed)]
     if len(accepted) == 1:
         only = accepted[0]
         whole = 1.0 if only.quantity.is_ratio else float(max(1, only.measured_peak))
         doubts += [abs(only.residual(name)) / whole for name in only.parts]
-    else:
-        doubts += [abs(one.after) for one in left_out]
+    for held in accepted if len(accepted) > 1 else ():
+        others = [sample for sample in accepted if sample is not held]
+        doubts.append(abs(_left_out(held, others, above).after))
     return max(doubts)
 
 

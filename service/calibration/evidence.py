@@ -59,7 +59,8 @@ class Evidence:
     ``out_of_memory``: the run ended before its peak, so that ``measured`` is what it needs at least. ``at_capacity``: it ran
     through and took all that there was, so that ``measured`` is what it needs at most. ``noise``: the share by which
     repeated measurements differ, where the measurement itself says so. ``claimed``: somebody says that this was what ran.
-    ``spread``: the share by which answers of this kind are off, as the analytic interval has it.
+    ``spread``: the share by which answers of this kind are off, as the analytic interval has it. ``beside``: another size that
+    the measurement ran the whole model at. It teaches what any size teaches, but a measurement is counted once.
     """
 
     measurement: str
@@ -74,6 +75,7 @@ class Evidence:
     noise: float = field(default=0.0)
     claimed: bool = False
     spread: float = 0.0
+    beside: bool = False
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -30,19 +30,21 @@ def sift(evidence: Sequence[Evidence]) -> Sifted:
     contradicts most others goes; of two that contradict each other the larger size, which should have needed more, and of
     one size the one that is further from the analytic answer.
     """
-    ordered = sorted(evidence, key=lambda sample: sample.measurement)
+    ordered = sorted(evidence, key=lambda sample: (sample.measurement, sample.beside, sample.point.num_tokens))
     rejected = [Rejected(measurement=sample.measurement, reason=reason) for sample in ordered if (reason := _unfit(sample))]
     fit = [sample for sample in ordered if not _unfit(sample)]
     curve = [sample for sample in fit if not sample.is_one_sided]
     while conflicts := _conflicts(curve):
-        worst = max(
-            (sample for sample in curve if sample.measurement in conflicts),
-            key=lambda one: (len(conflicts[one.measurement]), one.point.num_tokens, one.distance, one.measurement),
+        index = max(
+            conflicts,
+            key=lambda at: (len(conflicts[at]), curve[at].point.num_tokens, curve[at].distance, curve[at].measurement),
         )
-        rejected.append(_contradictory(worst, [one for one in curve if one.measurement in conflicts[worst.measurement]]))
-        curve = [sample for sample in curve if sample is not worst]
+        rejected.append(_contradictory(curve[index], [curve[other] for other in sorted(conflicts[index])]))
+        curve = [sample for at, sample in enumerate(curve) if at != index]
+    # What a measurement ran beside its question is worth no more than what it answered.
+    believed = {sample.measurement for sample in curve if not sample.beside}
     return Sifted(
-        accepted=tuple(curve),
+        accepted=tuple(sample for sample in curve if sample.measurement in believed),
         bounding=tuple(sample for sample in fit if sample.is_one_sided),
         rejected=tuple(rejected),
     )
@@ -67,13 +69,14 @@ def _contradictory(worst: Evidence, against: Sequence[Evidence]) -> Rejected:
     return Rejected(measurement=worst.measurement, reason="; ".join(reasons))
 
 
-def _conflicts(curve: Sequence[Evidence]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _conflicts(curve: Sequence[Evidence]) -> dict[int, set[int]]:
+    """Return which samples contradict which, by their places."""
+    found: dict[int, set[int]] = {}
     for index, one in enumerate(curve):
-        for other in curve[index + 1 :]:
+        for place, other in enumerate(curve[index + 1 :], start=index + 1):
             if one.contradicts(other) or not _grows(one, other):
-                found.setdefault(one.measurement, set()).add(other.measurement)
-                found.setdefault(other.measurement, set()).add(one.measurement)
+                found.setdefault(index, set()).add(place)
+                found.setdefault(place, set()).add(index)
     return found
 
 

@@ -6,6 +6,8 @@ from functools import partial
 from math import log
 from statistics import NormalDist
 
+from msgspec import structs
+
 from service.calibration.apply import ONLY_PART, point_of
 from service.calibration.environment import Environment, environment_of
 from service.calibration.evidence import Evidence, MeasuredPoint, Quantity
@@ -21,6 +23,7 @@ from service.estimator.result import Detail, Estimate, Interval
 from service.estimator.speed.throughput import throughput_of
 from service.jobs.contract import MeasureRequest, ProbeDevice, ProtocolError, parse_measure_request
 from service.logs import logger
+from service.usecases.sizes import sizes_beside, task_at
 
 LARGE_SEGMENT_BYTES = 20 * 1024**2
 """What the caching allocator takes at once for a middling request (kLargeBuffer, c10/cuda/CUDACachingAllocator.cpp): with less
@@ -106,7 +109,7 @@ def found_in(stored: StoredMeasurement, plans: PlanCache) -> Found | None:
     return Found(
         environment=environment,
         answered=answered,
-        evidence=tuple(_evidence(stored, result, answered)) if counted else (),
+        evidence=(*_evidence(stored, result, answered), *_sizes(stored, result, answered, plans)) if counted else (),
         seen=_seen(stored, result, answered) if ran_on else None,
     )
 
@@ -178,6 +181,22 @@ def _evidence(stored: StoredMeasurement, result: StoredResult, answered: Answere
         return
     yield from _beyond(result, answered, make)
     yield from _timed(result, answered, make)
+
+
+def _sizes(stored: StoredMeasurement, result: StoredResult, answered: Answered, plans: PlanCache) -> Iterator[Evidence]:
+    """Give the allocated bytes of the other sizes that the whole model was run at: each is a question of the same key."""
+    for size in sizes_beside(result, answered.point):
+        asked = structs.replace(answered.request, task=task_at(answered.request.task, size.point))
+        if (there := answer(asked, plans, environment=result.environment)) is not None:
+            yield Evidence(
+                measurement=str(stored.id),
+                point=size.point,
+                measured=size.measured,
+                predicted={instant.name: instant.allocated_bytes for instant in there.estimate.instants},
+                transferable=result.transferable,
+                spread=_spread(there.estimate.allocated_interval, there.estimate.allocated_bytes),
+                beside=True,
+            )
 
 
 def _exhausted(stored: StoredMeasurement, result: StoredResult, answered: Answered) -> Evidence:

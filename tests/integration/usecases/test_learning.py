@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+from msgspec import structs
 from sqlalchemy import select
 
 from service.calibration.document import from_document
@@ -203,3 +204,19 @@ def test_only_a_result_can_be_withdrawn(sessions: Sessions) -> None:
         withdraw(sessions, queued.id)
     with pytest.raises(MeasurementNotFoundError):
         withdraw(sessions, uuid4())
+
+
+def test_a_size_that_was_run_beside_the_asked_one_teaches_too(sessions: Sessions) -> None:
+    """Half the tokens, to see what a token adds: the whole model ran, so that size is known; the measurement counts once."""
+    few, many = a_request(sequence_length=32), a_request(sequence_length=64)
+    readings = [
+        ProbeReading(num_layers=2, micro_batch_size=1, sequence_length=length, instants=a_result(request, off_by=0.1).instants)
+        for length, request in ((64, many), (32, few))
+    ]
+    slice_of_it = structs.replace(readings[1], num_layers=1, sequence_length=48)
+    measured = measure(sessions, many, structs.replace(a_result(many, off_by=0.1), probes=(*readings, slice_of_it)))
+    calibration = from_document(learnt(sessions).correction)
+
+    assert {known.point.sequence_length for known in calibration.exact} == {32, 64}
+    assert learnt(sessions).evidence == (measured.id,)
+    assert [held.measurement for held in calibration.left_out] == [str(measured.id)]
