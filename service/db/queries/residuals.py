@@ -40,7 +40,7 @@ def answers_after(session: Session, job_ids: Collection[UUID], quantity: str) ->
     query = select(ResidualRow.job_id, ResidualRow.after).where(
         ResidualRow.job_id.in_(job_ids), ResidualRow.quantity == quantity
     )
-    return {job_id: after for job_id, after in session.execute(query)}
+    return {row.job_id: row.after for row in session.execute(query)}
 
 
 def mark_surprise(session: Session, job_id: UUID, quantity: str, *, surprised: bool) -> None:
