@@ -20,6 +20,7 @@ from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.units import GIB
 from service.estimator.workload import Engine, Quantization, ServeWorkload
+from service.planner.verdict import Verdict, judge
 from tests.unit.estimator.engines.test_vllm import LLAMA_8B
 
 H100 = resolve_gpu("H100-SXM5-80GB").device()
@@ -230,3 +231,33 @@ def test_all_numbers_of_a_pipeline_are_those_of_its_worst_stage(engine: Engine, 
     assert worst.steady_bytes == found.steady_bytes
     assert found.serving is not None
     assert found.serving.required_bytes >= found.serving.kv_cache_bytes + found.instants[0].allocated_bytes
+
+
+@pytest.mark.parametrize("engine", POOLED)
+@pytest.mark.parametrize("model", ["llama-3-8b", "deepseek-v2-lite"])
+def test_as_many_sequences_as_are_told_fit(model: str, engine: Engine) -> None:
+    """What is said to run at once runs at once, and one more does not: graphs are captured beside the budget."""
+    words = {"prompt_tokens": 1536, "output_tokens": 512, "max_model_len": 8192}
+    alone = serve(model, engine, num_sequences=1, **words).serving
+    assert alone is not None
+    assert alone.max_num_sequences is not None
+
+    most, over = (judge(serve(model, engine, num_sequences=alone.max_num_sequences + more, **words), H100) for more in (0, 1))
+
+    assert most.verdict is not Verdict.DOES_NOT_FIT
+    assert over.verdict is Verdict.DOES_NOT_FIT
+
+
+@pytest.mark.parametrize("engine", POOLED)
+@settings(max_examples=10, deadline=None)
+@given(size=st.integers(20, 2000), ranks=st.sampled_from([1, 2, 4]))
+def test_intervals_of_an_engine_lie_in_one_another(engine: Engine, size: int, ranks: int) -> None:
+    """What is reserved is on the device, at both ends."""
+    workload = ServeWorkload(engine=engine, num_sequences=1, prompt_tokens=100, output_tokens=10)
+    device = Device(name="card", capacity_bytes=size * GIB, usable_bytes=size * GIB)
+    model = load_architecture(resolve_model("llama-3-8b"))
+
+    found = estimate(model, workload, layout=Layout(tensor_parallel=ranks), device=device)
+
+    assert found.allocated_interval.low <= found.reserved_interval.low <= found.device_interval.low
+    assert found.allocated_interval.high <= found.reserved_interval.high <= found.device_interval.high
