@@ -96,7 +96,8 @@ def _reason(nearest: Candidate, largest: Component, usable_bytes: int) -> str:
     estimate, part = nearest.estimate, largest.name.replace("_", " ")
     if estimate.serving is not None and estimate.serving.smallest_bytes is not None:
         replicas = nearest.layout.data_parallel
-        each = f"each of {replicas} replicas of {nearest.num_gpus // replicas}: " if replicas > 1 else ""
+        size = nearest.num_gpus // replicas
+        each = f"each of {replicas} replicas of {'1 GPU' if size == 1 else f'{size} GPUs'}: " if replicas > 1 else ""
         return each + _of_budget(estimate, estimate.serving, usable_bytes)
     usable = f"of {format_bytes(usable_bytes)} usable"
     if largest.bytes > usable_bytes:

@@ -16,7 +16,7 @@ from service.planner.refusals import nothing_to_try, too_few, why_none, why_refu
 from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
-from service.planner.unfilled import unfilled
+from service.planner.unfilled import unfilled, why_unfilled
 from service.planner.widening import Larger, none_larger, smallest_change
 
 MAX_CANDIDATES = 4
@@ -108,14 +108,9 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         nearer = search.rejection(closest.num_gpus, nearest_of_all=True) or closest
         rejected = tuple(nearer if miss is closest else miss for miss in rejected)
         closest = nearer
-    return Plan(
-        num_gpus=None,
-        candidates=(),
-        rejected=rejected,
-        searched=searched,
-        reason=why_none(question, offer, [count for count in counts if space.slots(count)], closest, placeable=placeable),
-        closest=closest,
-    )
+    reason = why_none(question, offer, counts, closest, placeable=placeable)
+    unused = "" if space.slots(counts[-1]) else f"; more are of no use: {why_unfilled(space, counts[-1])}"
+    return Plan(num_gpus=None, candidates=(), rejected=rejected, searched=searched, reason=reason + unused, closest=closest)
 
 
 def _without_counts(search: Search, offer: Offer) -> Plan:

@@ -18,7 +18,7 @@ def why_none(
 ) -> str:
     """Return why no number of GPUs is enough; of those that are ``placeable``, ``counts`` are what the request pays for."""
     closest_is = f"the closest is {closest.num_gpus}: {closest.reason}"
-    if placeable and counts and placeable[-1] > counts[-1] and offer.price_per_gpu_hour is not None:
+    if question.limits.max_cost_per_hour is not None and placeable and counts and placeable[-1] > counts[-1]:
         return f"{_paid_for(question, offer, counts)}; {closest_is}"
     if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
         return f"one replica does not fit on {_gpus(closest.num_gpus)}: {closest.reason}; more replicas do not shrink it"

@@ -34,12 +34,13 @@ def unfilled(space: Space, below: int, placeable: frozenset[int] | None = None) 
         if number >= below:
             return
         if not space.slots(number):
-            yield Unfilled(num_gpus=number, reason=_why(space, number))
+            yield Unfilled(num_gpus=number, reason=why_unfilled(space, number))
         elif placeable is not None and number not in placeable:
             yield Unfilled(num_gpus=number, reason=f"no nodes have {_gpus(number)} free, equally many on each")
 
 
-def _why(space: Space, number: int) -> str:
+def why_unfilled(space: Space, number: int) -> str:
+    """Return what leaves a number without a layout."""
     return _too_few_replicas(space, number) or _pinned(space, number) or _of_batch(space, number) or _of_model(space, number)
 
 
@@ -87,7 +88,8 @@ def _of_batch(space: Space, number: int) -> str | None:
 def _of_model(space: Space, number: int) -> str:
     """Return which rules keep one degree after the other from filling a number, or keep its layouts from running."""
     each = number // prod(getattr(space.asked, name) for name in _DEGREES if not _is_open(space, name))
-    names = [name for name in _OPEN if _is_open(space, name)] if each > 1 else []
+    alone = not _is_open(space, "data_parallel")
+    names = [name for name in _OPEN if _is_open(space, name)] if alone and each > 1 else []
     reasons = [reason for name in names if (reason := _forbidden(space, {name: each})) is not None]
     reasons = reasons or [reason for split in _layouts(space, number) if (reason := _forbidden(space, split)) is not None][:1]
     if not reasons:

@@ -7,7 +7,7 @@ import pytest
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Sharding
 from service.estimator.units import GIB, MIB
-from service.estimator.workload import Offload, OffloadTarget
+from service.estimator.workload import Checkpointing, Framework, Offload, OffloadTarget
 from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
@@ -89,3 +89,35 @@ def test_the_closest_is_the_nearest_of_all(max_gpus: int) -> None:
     assert not search.bounded(plan.closest.num_gpus)
     assert plan.closest.missing_bytes == min(lacking)
     assert plan.closest in plan.rejected
+
+
+def test_a_framework_that_does_not_shard_so_is_named() -> None:
+    """On one GPU nobody shards; that more are of no use is told beside what one lacks, with the rule."""
+    workload = replace(SHORT, framework=Framework.TORCHTITAN)
+    layout = replace(ONE_GPU, sharding=Sharding.DEEPSPEED)
+    question = Question(workload=workload, layout=layout, fixed=frozenset({"framework", "sharding"}), limits=Limits(max_gpus=8))
+    device = a_device(GIB)
+    subject = make_subject(shallow("tinyllama-1.1b", 2), device, plans=PlanCache())
+    plan = find_plans([(Offer(device=device), subject)], question, Objective.FEWEST_GPUS).offered[0].plan
+
+    assert plan.num_gpus is None
+    assert plan.reason is not None
+    assert plan.reason.startswith("max_gpus is 8, and no number up to it is enough; the closest is 1")
+    assert plan.reason.endswith("more are of no use: no layout fills 8 GPUs: torchtitan on deepspeed ranks")
+
+
+def test_a_price_without_a_budget_is_no_reason() -> None:
+    """What a GPU costs is told where money is what ends: not where larger numbers have no layout."""
+    question = Question(
+        workload=replace(SHORT, micro_batch_size=5, activation_checkpointing=Checkpointing.FULL),
+        layout=ONE_GPU,
+        fixed=frozenset({"micro_batch_size", "gradient_accumulation_steps"}),
+        limits=Limits(max_gpus=8, global_batch_size=10),
+        frameworks=REPLICATED,
+    )
+    plan = _plan(question, _offer(price_per_gpu_hour=4.0), usable_bytes=GIB)
+
+    assert plan.num_gpus is None
+    assert plan.reason is not None
+    assert "costs" not in plan.reason
+    assert "more are of no use: a global batch of 10 cannot be dealt out to 5 data-parallel ranks of 5" in plan.reason
