@@ -237,7 +237,7 @@ def test_all_numbers_of_a_pipeline_are_those_of_its_worst_stage(engine: Engine, 
 @pytest.mark.parametrize("model", ["llama-3-8b", "deepseek-v2-lite"])
 def test_as_many_sequences_as_are_told_fit(model: str, engine: Engine) -> None:
     """What is said to run at once runs at once, and one more does not: graphs are captured beside the budget."""
-    words = {"prompt_tokens": 1536, "output_tokens": 512, "max_model_len": 8192}
+    words: dict[str, Any] = {"prompt_tokens": 1536, "output_tokens": 512, "max_model_len": 8192}
     alone = serve(model, engine, num_sequences=1, **words).serving
     assert alone is not None
     assert alone.max_num_sequences is not None
