@@ -1,5 +1,6 @@
 """Scripts that have no page of their own: what they return, asked in a browser since nothing else runs them."""
 
+import string
 from typing import Any
 
 import pytest
@@ -86,3 +87,26 @@ def test_a_gpu_of_ones_own_is_written_exactly(page: Page) -> None:
     assert called(page, "explore/question.js", "gpuText", "L40S") == "L40S"
     for size, text in sizes.items():
         assert called(page, "explore/question.js", "gpuText", {"memory_bytes": size}) == text
+
+
+def test_what_goes_along_with_a_link_comes_back(page: Page) -> None:
+    """Any text survives, however long; nothing is no letters, and letters that hold nothing of ours are refused."""
+    extra = {"config": '{"model_type": "gpt2", "\u00fc\U0001f600": 1}' * 5_000}
+    script = """async ([extra, bad]) => {
+      const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/explore/");
+      const { packed, unpacked } = await import(root + "fragment.js");
+      const { makeAddress } = await import(root + "address.js");
+      const letters = await packed(extra);
+      const refused = [];
+      for (const one of [letters.slice(0, -9), "#with=", "#with=*", ...(await Promise.all(bad.map(packed)))]) {
+        history.replaceState(null, "", one);
+        await makeAddress({ onPacked: () => {} }).read().catch((error) => refused.push(error.title));
+      }
+      return [await packed({}), letters, await unpacked(letters, () => true), refused];
+    }"""
+    bad = [{"kept": 5}, {"kept": [{"model": "x"}]}, {"config": 1}, {"kept": [{"model": "x", "gpu": None, "workload": {}}]}]
+    nothing, letters, back, refused = page.evaluate(script, [extra, bad])
+
+    assert (nothing, back) == ("", extra)
+    assert set(letters) <= set(f"#={string.ascii_letters}{string.digits}-_")
+    assert refused == ["This link is not whole"] * 7

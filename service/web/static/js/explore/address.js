@@ -5,6 +5,15 @@ import { packed, unpacked } from "./fragment.js";
 // Firefox takes addresses of a MiB, Chromium of two.
 const MOST_LETTERS = 1_000_000;
 
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const isName = (value) => typeof value === "string" || isObject(value);
+const isQuestion = (value) => isObject(value) && isObject(value.workload) && isName(value.model) && isName(value.gpu);
+
+/** What may go along: `{ config, kept }`, a text and questions of the API. */
+function isExtra({ config = "", kept = [] }) {
+  return typeof config === "string" && Array.isArray(kept) && kept.every(isQuestion);
+}
+
 /** Return `keep(state, extra, step)` and `read()`; `onPacked(letters, isKept)` is told how long `extra` makes the address. */
 export function makeAddress({ onPacked }) {
   let state = {};
@@ -31,7 +40,7 @@ export function makeAddress({ onPacked }) {
     async read() {
       [hash, told] = ["", "{}"];
       const whole = location.hash;
-      const extra = await unpacked(whole);
+      const extra = await unpacked(whole, isExtra);
       if (Object.keys(extra).length === 0) return extra;
       [hash, told] = [whole, JSON.stringify(extra)];
       onPacked(whole.length, true);

@@ -13,7 +13,7 @@ const WORDS = { model: modelName, gpu: (question) => gpuName(question).replace(/
 // What answers are compared by: how it is written, and the number itself.
 const FIGURES = [
   ["Needs per GPU", gib, (answer) => needs(answer).needed],
-  ["There is", gib, (answer) => needs(answer).available],
+  ["Usable per GPU", gib, (answer) => needs(answer).available],
   ["To spare", gib, (answer) => needs(answer).available - needs(answer).needed],
   ["GPUs", count, (answer) => answer.num_gpus],
   ["Cache for one token", gib, (answer) => answer.serving?.kv_bytes_per_token],

@@ -13,19 +13,22 @@ export async function packed(value) {
   return `#${NAME}${lettersOf(bytes)}`;
 }
 
-/** Return what an address has behind its #; throws a Problem where that was cut off or mistyped. */
-export async function unpacked(hash) {
+/** Return what an address has behind its #, once `isWanted` has looked at it; throws a Problem where that was cut off or mistyped. */
+export async function unpacked(hash, isWanted) {
   if (!hash.startsWith(`#${NAME}`)) return {};
   try {
     const bytes = await passed(bytesOf(hash.slice(NAME.length + 1)), new DecompressionStream(FORMAT));
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch {
-    throw new Problem({
-      status: 0,
-      title: "This link is not whole",
-      detail: "its end, which holds what was pasted or kept, cannot be read: chats and tickets cut long links off. Ask for it again as a file, or for the model to be stored under a name, which makes the link short",
-    });
+    const value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    if (isWanted(value)) return value;
+  } catch (error) {
+    // What base64, the decompressor, the decoder and JSON throw of letters that are none of ours.
+    if (!(error instanceof DOMException || error instanceof TypeError || error instanceof SyntaxError)) throw error;
   }
+  throw new Problem({
+    status: 0,
+    title: "This link is not whole",
+    detail: "its end, which holds what was pasted or kept, cannot be read: chats and tickets cut long links off. Ask for it again as a file, or for the model to be stored under a name, which makes the link short",
+  });
 }
 
 async function passed(bytes, transform) {
