@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Router, get
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Scope
 from msgspec import Struct, UnsetType
 
 from service.api.decoding import read_query
@@ -19,6 +19,7 @@ from service.api.plan_answers import how_many_answer, how_many_text
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer, text_answer
 from service.api.schemas.how_many import (
+    BODY_WORDS,
     CONSTRAINT_WORDS,
     LAYOUT_WORDS,
     LORA_WORDS,
@@ -62,7 +63,7 @@ def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
     started = perf_counter()
     parts = parts_of(request)
-    asked = request_from_query(read_query(request.scope, HowManyQuery))
+    asked = request_from_query(_read(request.scope))
     with fields_as_parameters():
         question = read_how_many(asked, resolve_model(parts.specs, asked.model))
         found = answer_how_many(question, plans=PlanCache(), find_corrections=parts.corrections.find)
@@ -70,6 +71,19 @@ def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
         return text_answer(how_many_text(found))
     answer = how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started)
     return json_answer(answer, headers={"vary": "Accept"})
+
+
+def _read(scope: Scope) -> Struct:
+    """Return the parameters; of a word that only a body can carry, say where one is taken."""
+    try:
+        return read_query(scope, HowManyQuery)
+    except InvalidRequestError as error:
+        refused: Any = error.extra.get("errors", ())
+        name = next((entry["field"] for entry in refused if entry["field"] in BODY_WORDS), None)
+        if name is None:
+            raise
+        message = f"{name} is a list or an object, which no query parameter can spell: ask POST /v1/plans with this one GPU"
+        raise InvalidRequestError(message, errors=[{"field": name, "message": message}]) from error
 
 
 def request_from_query(query: Struct) -> HowManyRequest:

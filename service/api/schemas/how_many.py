@@ -166,6 +166,13 @@ LORA_WORDS = _flat(LoraRequest, "lora_")
 LAYOUT_WORDS = _flat(LayoutRequest)
 CONSTRAINT_WORDS = _flat(Constraints)
 _OPEN = {**SERVE_WORDS, **TRAIN_WORDS, **LORA_WORDS, **LAYOUT_WORDS, **CONSTRAINT_WORDS}
+BODY_WORDS = frozenset(
+    field.encode_name
+    for struct in (TrainRequest, ServeRequest, LayoutRequest, Constraints)
+    for field in fields(struct)
+    if field.encode_name not in {*_OPEN, "lora"}
+)
+"""Words that are lists or objects through and through: a body can carry them, a query cannot. Of an adapter it can each word."""
 
 HowManyQuery = defstruct(
     "HowManyQuery",

@@ -1,14 +1,17 @@
 """GET /v1/how-many without a database: the number, the reasons, and the words of a query."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
 from service.api.negotiation import prefers_text
+from service.api.schemas.how_many import BODY_WORDS
 from tests.unit.api.builders import served
 
+GUIDE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
 QUESTION = {
     "model": "llama-2-7b",
     "gpu": "A100-SXM4-80GB",
@@ -202,3 +205,14 @@ def test_a_larger_gpu_is_named_where_it_helps(client: TestClient[Any]) -> None:
 
     assert set(change["change"]) == {"gpu"}
     assert ask(client, **(asked | split | change["change"]))["num_gpus"] == change["num_gpus"]
+
+
+@pytest.mark.parametrize("word", sorted(BODY_WORDS))
+def test_what_a_query_cannot_spell_is_told_where_to_go(client: TestClient[Any], word: str) -> None:
+    """A list or an object is refused with the resource that takes it, and the guide says so beforehand."""
+    answer = client.get("/v1/how-many", params={**QUESTION, word: "cpu"})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == word
+    assert "POST /v1/plans" in answer.json()["detail"]
+    assert f"`{word}`" in GUIDE.partition("### How many")[2].partition("###")[0]
