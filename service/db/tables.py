@@ -67,6 +67,16 @@ class ModelRevisionRow(Base):
     model: Mapped[ModelRow] = relationship(lazy="raise")
 
 
+class RetiredModelRow(Base):
+    """A name whose model was deleted, and the highest revision that was given out under it."""
+
+    __tablename__ = "retired_models"
+    __table_args__ = (CheckConstraint("last_revision >= 1", name="last_revision"),)
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    last_revision: Mapped[int] = mapped_column(Integer)
+
+
 class MeasureJobRow(Base):
     """A measurement that was asked for: this row is the job, and ``attempt`` its fencing token."""
 

@@ -16,7 +16,7 @@ InCatalogue = Callable[[str], bool]
 
 
 def create(sessions: sessionmaker[Session], *, name: str, content: ModelContent, in_catalogue: InCatalogue) -> StoredModel:
-    """Store a new model as revision 1; its name must be free, in the catalogue too."""
+    """Store a new model, whose name must be free, in the catalogue too; it goes on counting after one that was deleted."""
     if in_catalogue(name):
         message = f"{name!r} is a model of the catalogue; choose another name"
         raise ModelExistsError(message, name=name)

@@ -20,7 +20,7 @@ MAX_STORED_MODELS = 1024
 class NamedModel:
     """One revision of a model; ``hf_config`` is the config.json it came from, ``None`` where it came from our own spec.
 
-    ``version`` names the revision for ever: a model that was deleted and stored anew starts again at revision 1.
+    ``version`` is the id of the revision.
     ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, the one that was asked for first.
     """
 

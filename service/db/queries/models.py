@@ -8,19 +8,26 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, after, page_of
-from service.db.tables import ModelRevisionRow, ModelRow
+from service.db.tables import ModelRevisionRow, ModelRow, RetiredModelRow
 from service.db.values import ModelContent, StoredModel
 
 LIST = "models"
 
 
 def create_model(session: Session, name: str, content: ModelContent) -> bool:
-    """Store a model as revision 1; return False when the name is taken, also by somebody who takes it right now."""
+    """Store a model; return False when the name is taken, also by somebody who takes it right now.
+
+    It is revision 1, or the one after the last that a deleted model of this name had.
+    """
     statement = insert(ModelRow).values(name=name, current_revision=1).on_conflict_do_nothing().returning(ModelRow.id)
     model_id = session.scalars(statement).one_or_none()
     if model_id is None:
         return False
-    _insert_revision(session, model_id, 1, content)
+    # A statement of its own: the insertion may have waited for the deletion that retires the name.
+    retired = session.scalar(select(RetiredModelRow.last_revision).where(RetiredModelRow.name == name))
+    if retired is not None:
+        session.execute(update(ModelRow).where(ModelRow.id == model_id).values(current_revision=retired + 1))
+    _insert_revision(session, model_id, (retired or 0) + 1, content)
     return True
 
 
@@ -49,7 +56,11 @@ def add_revision(session: Session, name: str, content: ModelContent) -> None:
 
 
 def delete_model(session: Session, name: str) -> None:
-    """Remove a model with all its revisions; measurements keep the one that they ran."""
+    """Remove a model with all its revisions, whose numbers nothing else gets; measurements keep the one that they ran."""
+    last = select(ModelRow.name, ModelRow.current_revision).where(ModelRow.name == name)
+    retired = insert(RetiredModelRow).from_select(["name", "last_revision"], last)
+    again = {"last_revision": retired.excluded.last_revision}
+    session.execute(retired.on_conflict_do_update(index_elements=["name"], set_=again))
     session.execute(delete(ModelRow).where(ModelRow.name == name))
 
 

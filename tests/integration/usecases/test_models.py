@@ -173,16 +173,21 @@ def test_who_waited_for_another_change_is_told(sessions: sessionmaker[Session]) 
 
 
 def test_a_deleted_model_is_gone_with_its_revisions(sessions: sessionmaker[Session]) -> None:
-    """Its name is free, and a version of its earlier life is stale though both are revision 1."""
-    earlier = create(sessions, "mine")
+    """Its name is free, but not their numbers: a link to revision 1 must never show another model."""
+    first = create(sessions, "mine")
+    earlier = replace(sessions, "mine", if_match=quoted(first))
     delete(sessions, "mine", if_match=quoted(earlier))
     with transaction(sessions) as session:
         assert session.execute(text("SELECT count(*) FROM model_revisions")).scalar_one() == 0
     again = create(sessions, "mine")
 
-    assert again.revision == earlier.revision
+    assert again.revision == earlier.revision + 1 == 3
+    with pytest.raises(ModelNotFoundError):
+        models.read(sessions, "mine", revision=1)
     with pytest.raises(PreconditionFailedError):
         delete(sessions, "mine", if_match=quoted(earlier))
+    delete(sessions, "mine", if_match=quoted(again))
+    assert create(sessions, "mine").revision == 4
 
 
 def test_versions_tell_a_cache_what_changed(sessions: sessionmaker[Session]) -> None:
