@@ -12,7 +12,7 @@ from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEM
 from service.api.parts import parts_of
 from service.api.resolving import read_content
 from service.api.responses import json_answer, no_content
-from service.api.schemas.fields import IfMatch, Name, optional
+from service.api.schemas.fields import HubName, IfMatch, Name, optional
 from service.api.schemas.models import (
     ModelAnswer,
     ModelCreate,
@@ -107,8 +107,8 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     operation=Operation(
         id="readModel",
         tag=TAG,
-        summary="Show a stored model at its newest or a named revision, or a model of the catalogue.",
-        path=PATH,
+        summary="Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has.",
+        path={"name": HubName},
         query=RevisionQuery,
         replies={200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
         problems=(404, 422, *STORED_PROBLEMS),
@@ -117,13 +117,35 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
 def read(request: AnyRequest) -> ASGIApp:
     """Show a model."""
     revision = optional(read_query(request.scope, RevisionQuery).revision)
-    name = _name(request)
-    entry = find_model(name)
+    entry = find_model(str(request.path_params["name"]))
     if entry is not None:
-        _require_catalogue_revision(entry, revision)
-        return json_answer(_entry_shape(entry), headers=etag_headers(f"catalogue-{parts_of(request).version}"))
-    stored = models.read(parts_of(request).sessions, name, revision=revision)
+        return _entry_answer(request, entry, revision)
+    stored = models.read(parts_of(request).sessions, _name(request), revision=revision)
     return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+
+
+@get(
+    "/{organization:str}/{name:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="readHubModel",
+        tag=TAG,
+        summary="Show a model of the catalogue by its Hugging Face id.",
+        path={"organization": HubName, "name": HubName},
+        query=RevisionQuery,
+        replies={200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
+        problems=(404, 422),
+    ),
+)
+def read_by_id(request: AnyRequest) -> ASGIApp:
+    """Show a model of the catalogue."""
+    revision = optional(read_query(request.scope, RevisionQuery).revision)
+    hub_id = f"{request.path_params['organization']}/{request.path_params['name']}"
+    entry = find_model(hub_id)
+    if entry is None:
+        message = f"no model of the catalogue has the Hugging Face id {hub_id!r}; GET /v1/models lists the ids that are known"
+        raise ModelNotFoundError(message)
+    return _entry_answer(request, entry, revision)
 
 
 @put(
@@ -190,6 +212,11 @@ def _name(request: AnyRequest) -> str:
         message = f"there is no model {name!r}"
         raise ModelNotFoundError(message)
     return name
+
+
+def _entry_answer(request: AnyRequest, entry: ModelEntry, revision: int | None) -> ASGIApp:
+    _require_catalogue_revision(entry, revision)
+    return json_answer(_entry_shape(entry), headers=etag_headers(f"catalogue-{parts_of(request).version}"))
 
 
 def _require_catalogue_revision(entry: ModelEntry, revision: int | None) -> None:
@@ -269,4 +296,4 @@ def _packed(architecture: Architecture) -> dict[str, int]:
     return {} if scheme is None else {scheme.packing.value: weight_bytes(architecture, scheme, DType.BF16).total}
 
 
-router = Router(path="/v1/models", route_handlers=[list_all, create, read, replace, remove])
+router = Router(path="/v1/models", route_handlers=[list_all, create, read, read_by_id, replace, remove])

@@ -29,6 +29,14 @@ ModelName = Annotated[
         examples=["llama-2-7b"],
     ),
 ]
+HubName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,95}}{_END}",
+        description="Name of a stored model, or name or alias of a catalogue model; of a Hugging Face id one of its two parts.",
+        examples=["llama-2-7b"],
+    ),
+]
 GpuName = Annotated[
     str,
     Meta(

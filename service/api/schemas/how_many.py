@@ -172,7 +172,7 @@ BODY_WORDS = frozenset(
     for field in fields(struct)
     if field.encode_name not in {*_OPEN, "lora"}
 )
-"""Words that are lists or objects through and through: a body can carry them, a query cannot. Of an adapter it can each word."""
+"""Words that are lists or objects through and through, which only a body can carry; an adapter is spelt word by word."""
 
 HowManyQuery = defstruct(
     "HowManyQuery",

@@ -44,3 +44,18 @@ def test_counts_are_those_of_the_contract(client: TestClient[Any]) -> None:
     assert separate["parameters"]["embedding"] == 2 * 32_000 * 4096
     assert separate["weight_bytes"] == {"fp32": 26_953_662_464, "bf16": 13_476_831_232}
     assert tied["parameters"]["embedding"] == 50_257 * 768
+
+
+@pytest.mark.parametrize("name", ["GPT2", "openai-community/gpt2", "openai-community%2Fgpt2", "OpenAI-Community/GPT2"])
+def test_a_model_is_found_by_every_name_that_a_question_may_use(client: TestClient[Any], name: str) -> None:
+    """An alias, a Hugging Face id and any case of letters show the entry that a fit would take."""
+    assert client.get(f"/v1/models/{name}").json() == client.get("/v1/models/gpt2").json()
+
+
+@pytest.mark.parametrize("name", ["nobody/gpt2", "openai-community/%2E%2E", "a/b%00"])
+def test_an_id_that_nobody_has_is_not_found(client: TestClient[Any], name: str) -> None:
+    """The catalogue alone has ids of the hub, and the refusal says where they are listed."""
+    answer = client.get(f"/v1/models/{name}")
+
+    assert (answer.status_code, answer.json()["type"]) == (404, "model-not-found")
+    assert client.get("/v1/models/openai-community/gpt2", params={"revision": 2}).status_code == 404

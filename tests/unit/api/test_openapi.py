@@ -13,6 +13,7 @@ METHODS = {"get", "post", "put", "delete"}
 RESOURCES = {
     "/v1/models",
     "/v1/models/{name}",
+    "/v1/models/{organization}/{name}",
     "/v1/gpus",
     "/v1/clusters",
     "/v1/clusters/{name}",

@@ -1,4 +1,4 @@
-"""Show a stored model at its newest or a named revision, or a model of the catalogue."""
+"""Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has."""
 
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +14,7 @@ def call(
     *,
     revision: int | Unset = UNSET,
 ) -> Call[ModelAnswer]:
-    """Show a stored model at its newest or a named revision, or a model of the catalogue."""
+    """Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has."""
 
     params: dict[str, Any] = {}
 

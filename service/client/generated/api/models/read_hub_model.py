@@ -1,0 +1,46 @@
+"""Show a model of the catalogue by its Hugging Face id."""
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ...models.model_answer import ModelAnswer
+from ...types import UNSET, Call, Unset
+
+
+def call(
+    organization: str,
+    name: str,
+    *,
+    revision: int | Unset = UNSET,
+) -> Call[ModelAnswer]:
+    """Show a model of the catalogue by its Hugging Face id."""
+
+    params: dict[str, Any] = {}
+
+    params["revision"] = revision
+
+    params = {k: v for k, v in params.items() if v is not UNSET and v is not None}
+
+    return Call(
+        method="GET",
+        path="/v1/models/{organization}/{name}".format(
+            organization=quote(str(organization), safe=""),
+            name=quote(str(name), safe=""),
+        ),
+        params=params,
+        headers={},
+        body=None,
+        read=_read,
+    )
+
+
+def _read(response: httpx.Response) -> ModelAnswer:
+    if response.status_code == 200:
+        response_200 = ModelAnswer.from_dict(response.json())
+
+        return response_200
+
+    message = f"no answer of this request is documented with {response.status_code}"
+    raise ValueError(message)
