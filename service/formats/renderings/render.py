@@ -3,7 +3,7 @@
 from service.estimator.workload import ServeWorkload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.kubernetes import kubernetes_objects
-from service.formats.renderings.schedulers import ray_request, skypilot_task, slurm_script
+from service.formats.renderings.schedulers import ray_request, skypilot_task, slice_notes, slurm_script
 from service.formats.renderings.serving import launch_serving
 from service.formats.renderings.text import shell_line
 from service.formats.renderings.training import launch_training
@@ -33,7 +33,7 @@ def _as_answer(job: Job, launch: Launch) -> dict[str, object]:
         "files": dict(launch.files),
         "environment": dict(launch.environment),
         "objects": dict(launch.objects),
-        "notes": list(launch.notes),
+        "notes": [*launch.notes, *slice_notes(job)],
         "nodes": job.num_nodes,
         "gpus_per_node": job.gpus_per_node,
         "replicas": job.replicas,

@@ -34,19 +34,36 @@ def slurm_script(job: Job, launch: Launch) -> str:
 def ray_request(job: Job) -> dict[str, object]:
     """Return a placement group for one replica and the options of each of its actors (docs.ray.io, 2.49).
 
-    ``A100-80G`` and its like are no resources that Ray finds by itself: an administrator labels such nodes.
+    ``A100-80G`` and its like are no resources that Ray finds by itself: an administrator labels such nodes. So they do where
+    GPUs are slices, each of which Ray takes for a GPU.
     """
-    kind = _ray_type(job)
+    kind, part = _ray_type(job), None if job.mig_profile is None else _ray_slice(job.mig_profile)
     bundle: dict[str, object] = {"GPU": job.gpus_per_node}
-    if kind is not None:
+    options: dict[str, object] = {"num_gpus": 1}
+    if part is not None:
+        bundle[part] = job.gpus_per_node
+        options["resources"] = {part: 1}
+    elif kind is not None:
         bundle[f"accelerator_type:{kind}"] = 0.001
+        options["accelerator_type"] = kind
     strategy = "STRICT_PACK" if job.num_nodes == 1 else "STRICT_SPREAD"
-    options: dict[str, object] = {"num_gpus": 1} | ({"accelerator_type": kind} if kind is not None else {})
     return {
         "placement_group": {"bundles": [dict(bundle) for _ in range(job.num_nodes)], "strategy": strategy},
         "actor_options": options,
         "num_placement_groups": job.replicas,
     }
+
+
+def slice_notes(job: Job) -> tuple[str, ...]:
+    """Return what schedulers without a word for slices of a GPU ask for in place of one."""
+    if job.mig_profile is None:
+        return ()
+    part, whole = _ray_slice(job.mig_profile), _sky_names(job)[0]
+    resources = f"--resources='{{\"{part}\": …}}'"
+    return (
+        f"Ray takes a slice for a GPU: its nodes are started with the slices in CUDA_VISIBLE_DEVICES and with {resources}",
+        f"SkyPilot has no word for slices: its task asks for a whole {whole}",
+    )
 
 
 def skypilot_task(job: Job, launch: Launch) -> dict[str, object]:
@@ -102,6 +119,10 @@ def _slurm_type(job: Job) -> str | None:
         return None
     found = job.gpu.first("slurm") or job.gpu.first("nvml")
     return None if found is None else re.sub(r"\s+", "_", found.casefold())
+
+
+def _ray_slice(profile: str) -> str:
+    return f"mig-{profile}"
 
 
 def _ray_type(job: Job) -> str | None:

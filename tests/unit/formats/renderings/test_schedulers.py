@@ -146,6 +146,17 @@ def test_a_gpu_of_known_memory_alone_is_any_with_as_much() -> None:
     assert "accelerator_type" not in _rendered(job, "ray")["actor_options"]
 
 
+def test_a_slice_is_no_whole_gpu_of_its_kind() -> None:
+    """Ray asks for a resource of its own in place of the whole GPU's type, and that SkyPilot cannot is told."""
+    ray = _rendered(JOBS["slice"], "ray")
+    notes = _rendered(JOBS["slice"], "launch")["notes"]
+
+    assert ray["placement_group"]["bundles"] == [{"GPU": 1, "mig-3g.40gb": 1}]
+    assert ray["actor_options"] == {"num_gpus": 1, "resources": {"mig-3g.40gb": 1}}
+    assert any("SkyPilot" in note and "whole A100-80GB" in note for note in notes)
+    assert not any("SkyPilot" in note for note in _rendered(JOBS["replicas"], "launch")["notes"])
+
+
 def test_a_placed_job_names_its_nodes() -> None:
     """What a cluster promised is asked for by name."""
     job = JOBS["named nodes"]
