@@ -100,7 +100,8 @@ def test_answers_stand_side_by_side(visit: Visit) -> None:
     """What was kept stays while the question changes, goes along in the link, and can be shown again and dropped."""
     page = visit(f"{TRAIN}&workload.micro_batch_size=4").page
     expect(page.locator(".verdict-line")).to_be_visible()
-    page.get_by_role("button", name="Keep this answer").click()
+    page.get_by_role("button", name="Keep this answer").press("Enter")
+    expect(page.get_by_role("button", name="Kept as 1")).to_be_focused()
     page.get_by_label("Activation checkpointing").select_option("full")
     expect(page.locator("#compare thead th")).to_have_count(3)
     with page.expect_download() as download:
@@ -121,6 +122,7 @@ def test_answers_stand_side_by_side(visit: Visit) -> None:
     expect(again.locator("#compare thead th")).to_have_count(2)
     again.get_by_role("button", name="Drop 1").click()
     expect(again.locator("#compare-note")).to_be_visible()
+    expect(again.get_by_role("button", name="Keep this answer")).to_be_focused()
     until(again, lambda: "#with=" not in again.url)
 
 

@@ -31,23 +31,30 @@ const FIGURES = [
  */
 export function comparePanel({ onShow, onChange }) {
   const state = { kept: [], now: null };
+  const button = byId("keep");
   const keep = () => {
+    if (placeOf(state) >= 0) return;
     state.kept.push({ ...state.now });
     changed(`Kept as ${state.kept.length}`);
   };
   const drop = (place) => {
     state.kept.splice(place, 1);
     changed("Dropped");
+    button.focus();
   };
-  const button = h("button", { type: "button", id: "keep", onclick: keep, disabled: true }, "Keep this answer");
   const draw = () => {
-    button.disabled = state.now === null || state.kept.length >= MOST || state.kept.some((one) => isSame(one, state.now));
+    const place = placeOf(state);
+    button.textContent = place < 0 ? "Keep this answer" : `Kept as ${place + 1}`;
+    // What is kept stays in reach of the keyboard, which has just pressed it.
+    button.setAttribute("aria-disabled", String(place >= 0));
+    button.disabled = state.now === null || (place < 0 && state.kept.length >= MOST);
     const isEmpty = state.kept.length === 0;
     byId("compare-note").hidden = !isEmpty;
     fill(byId("compare"), !isEmpty && tableElement(columnsOf(state), { onShow, onDrop: drop }));
-    fill(byId("compare-export"), !isEmpty && exports(state), button);
+    fill(byId("compare-export"), !isEmpty && exports(state));
   };
   const changed = (text) => (draw(), say(text), onChange());
+  button.addEventListener("click", keep);
   draw();
   return {
     kept: () => state.kept.map((one) => one.question),
@@ -85,10 +92,15 @@ function isSame(one, other) {
   return JSON.stringify(one.question) === JSON.stringify(other.question);
 }
 
+/** Where the form's question is kept, or -1. */
+function placeOf({ kept, now }) {
+  return now === null ? -1 : kept.findIndex((one) => isSame(one, now));
+}
+
 /** The kept ones by number, and the form's where it is another question. */
 function columnsOf({ kept, now }) {
   const columns = kept.map((one, place) => ({ ...one, name: String(place + 1), place }));
-  return now === null || kept.some((one) => isSame(one, now)) ? columns : [...columns, { ...now, name: NOW, place: null }];
+  return now === null || placeOf({ kept, now }) >= 0 ? columns : [...columns, { ...now, name: NOW, place: null }];
 }
 
 /** The rows of the table, `{ name, cells: [{ text, note }], colour }`: in what they differ, what comes of it, and the bytes of each part. */

@@ -249,7 +249,7 @@ function markStale(isStale) {
 function apply(change) {
   applyChange(form, change);
   changed({ push: true });
-  byId("verdict").scrollIntoView({ block: "nearest" });
+  toVerdict();
 }
 
 /** Make another question the form's; a candidate of a search is about the same model. */
@@ -258,6 +258,12 @@ function use({ model, gpu, workload, layout }) {
   // What is pasted stands for the model that is named, whatever that says.
   named = form.elements.model.value;
   changed({ push: true });
+  toVerdict();
+}
+
+/** What was pressed is about another question by then, and may be gone. */
+function toVerdict() {
+  byId("verdict").focus({ preventScroll: true });
   byId("verdict").scrollIntoView({ block: "nearest" });
 }
 
