@@ -129,8 +129,19 @@ def architecture_from_config(config: Mapping[str, object]) -> Architecture:
     read: Callable[[Mapping[str, object]], DecoderSpec] = getattr(module, model_type.replace("-", "_"))
     built = _build(module, read(config))
     if config.get("quantization_config") is None:
+        _check_elsewhere(config)
         return built
     return replace(built, quantization=import_module("service.estimator.quantization.configs").read_quantization(config))
+
+
+def _check_elsewhere(config: Mapping[str, object]) -> None:
+    """Refuse quantisation that some readers of a config.json find, vLLM among them, and others do not."""
+    nested = [(f"{name}.", part) for name, part in config.items() if isinstance(part, Mapping)]
+    for prefix, part in [("", config), *nested]:
+        for name in ("quantization_config", "compression_config"):
+            if part.get(name) is not None:
+                modelled = ["quantization_config, at the top of the config: move it there"]
+                raise NotModelledError(f"{prefix}{name}", field=f"{prefix}{name}", modelled=modelled)
 
 
 def check_depth(config: Mapping[str, object]) -> None:

@@ -35,7 +35,12 @@ def _bitsandbytes(config: Config) -> Scheme:
     """Read a ``BitsAndBytesConfig``; a list of skipped modules replaces the default one, which is the head."""
     skipped = _names(config, "llm_int8_skip_modules")
     kept = skipped if skipped is not None else ("lm_head",)
-    if flag(config, "load_in_8bit", default=False):
+    in_4bit, in_8bit = (flag(config, name, default=False) for name in ("load_in_4bit", "load_in_8bit"))
+    if in_4bit is in_8bit:
+        said = "both" if in_4bit else "neither"
+        message = f"bitsandbytes with {said} of load_in_4bit and load_in_8bit; exactly one of them must be true"
+        raise InvalidConfigError(message, field=FIELD)
+    if in_8bit:
         refuse(config, "llm_int8_has_fp16_weight", modelled="llm_int8_has_fp16_weight: false")
         return Scheme(packing=Packing.INT8_ROWS, bits=8, scope=Scope.LINEARS, head=True, kept=kept)
     return Scheme(
