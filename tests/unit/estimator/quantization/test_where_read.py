@@ -34,7 +34,7 @@ def test_bitsandbytes_says_one_number_of_bits(found: Mapping[str, object], says:
     ],
 )
 def test_quantisation_elsewhere_is_refused(model: str, more: Mapping[str, object], field: str) -> None:
-    """Engines read these places, vLLM among them, and transformers does not: to pass them over would answer four times the bytes."""
+    """Engines read these places and transformers does not: to pass them over would answer four times the bytes."""
     with pytest.raises(EstimatorError, match="at the top of the config") as caught:
         architecture_from_config(_merged(load_config(resolve_model(model)), more))
 
