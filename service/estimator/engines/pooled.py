@@ -78,7 +78,7 @@ def filled_estimate(filled: Filled, *, detail: Detail, warnings: tuple[str, ...]
     """Return the answer: the pool fills the budget, so that the three quantities hardly depend on the workload."""
     allocated = _span(filled, {Place.ALLOCATED})
     reserved = _span(filled, {Place.ALLOCATED, Place.RESERVED})
-    device = _span(filled, set(Place))
+    device = _of_device(filled)
     point = _sum(filled, {Place.ALLOCATED})
     weights = sum(part.bytes for part in filled.parts if part.name == "weights")
     required, required_high = filled.required
@@ -145,6 +145,14 @@ def _lacks(filled: Filled) -> tuple[str, ...]:
 
 def _sum(filled: Filled, places: set[Place]) -> int:
     return sum(part.bytes for part in filled.parts if part.place in places)
+
+
+def _of_device(filled: Filled) -> Interval:
+    """Return the interval of everything: a budget that is a share of what its parts leave never takes more than there is."""
+    found = _span(filled, set(Place))
+    if not all(part.budgeted for part in filled.parts):
+        return found
+    return Interval(found.low, max(min(found.high, filled.usable_bytes), _sum(filled, set(Place))))
 
 
 def _span(filled: Filled, places: set[Place]) -> Interval:

@@ -61,6 +61,16 @@ def test_tensorrt_llm_takes_its_fraction_of_what_is_free() -> None:
     assert half.kv_pool_bytes == pytest.approx((whole.kv_pool_bytes or 0) / 2, rel=0.001)
 
 
+def test_tensorrt_llm_takes_no_more_than_there_is() -> None:
+    """Where libraries take more than is thought, less is free, and the pool is a share of that: a small GPU is not too full."""
+    workload = ServeWorkload(engine=Engine.TENSORRT_LLM, num_sequences=32, prompt_tokens=1024, output_tokens=256)
+    l4, split = resolve_gpu("L4").device(), Layout(tensor_parallel=2)
+    found = estimate(architecture_from_config(LLAMA_8B), workload, layout=split, device=l4)
+
+    assert judge(found, l4).verdict is Verdict.FITS
+    assert found.device_bytes < found.device_interval.high == l4.usable_bytes
+
+
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM, Engine.LLAMA_CPP])
 @pytest.mark.parametrize("config", [LLAMA_8B, GEMMA_2_27B])
 def test_components_sum_to_the_device_bytes(engine: Engine, config: dict[str, Any]) -> None:
