@@ -208,7 +208,7 @@ def in_catalogue(name: str) -> bool:
 
 def _name(request: AnyRequest) -> str:
     name = str(request.path_params["name"])
-    if not is_stored_name(name):
+    if not (is_stored_name(name) or in_catalogue(name)):
         message = f"there is no model {name!r}"
         raise ModelNotFoundError(message)
     return name

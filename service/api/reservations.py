@@ -15,12 +15,12 @@ from service.api.decoding import read_body, read_query
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.placements import share_answer
-from service.api.questions import fields_under, only_one
+from service.api.questions import fields_under
 from service.api.responses import json_answer, no_content
 from service.api.schemas.fields import IdempotencyKey, IfMatch, Name, PageQuery, ReservationId, optional
 from service.api.schemas.reservations import ReservationAnswer, ReservationPage, ReservationRequest, ShareRequest
 from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, request_key, timestamp
-from service.errors import ClusterNotFoundError, ReservationNotFoundError
+from service.errors import ClusterNotFoundError, InvalidRequestError, ReservationNotFoundError
 from service.formats.quantities import parse_bytes
 from service.planner.placement_grants import ANYWHERE
 from service.planner.reservation import Share
@@ -154,8 +154,8 @@ def _id(request: AnyRequest) -> UUID:
 
 
 def _wanted(asked: ReservationRequest) -> Wanted:
-    only_one(asked, ("expires_in_s", "expires_at"), "expires_in_s")
-    ((field, value),) = only_one(asked, ("gpus", "placement"), "gpus").items()
+    _either(asked, "expires_in_s", "expires_at")
+    field, value = _either(asked, "gpus", "placement")
     shares, place = (value, "gpus") if field == "gpus" else (value.nodes, "placement.nodes")
     seconds = optional(asked.expires_in_s)
     return Wanted(
@@ -165,6 +165,15 @@ def _wanted(asked: ReservationRequest) -> Wanted:
         expires_in=None if seconds is None else timedelta(seconds=seconds),
         expires_at=optional(asked.expires_at),
     )
+
+
+def _either(asked: ReservationRequest, *names: str) -> tuple[str, Any]:
+    """Return which of two fields was said, and what; refuse none and both."""
+    said = [(name, value) for name in names if not isinstance(value := getattr(asked, name), UnsetType)]
+    if len(said) != 1:
+        message = f"say {' or '.join(names)}{', and not both' if said else ''}"
+        raise InvalidRequestError(message, errors=[{"field": names[0], "message": message}])
+    return said[0]
 
 
 def _share(asked: ShareRequest, field: str) -> Share:

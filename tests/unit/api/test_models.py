@@ -59,3 +59,11 @@ def test_an_id_that_nobody_has_is_not_found(client: TestClient[Any], name: str) 
 
     assert (answer.status_code, answer.json()["type"]) == (404, "model-not-found")
     assert client.get("/v1/models/openai-community/gpt2", params={"revision": 2}).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["gpt2", "GPT2"])
+def test_a_model_of_the_catalogue_is_not_changed_under_any_of_its_names(client: TestClient[Any], name: str) -> None:
+    """What GET shows is refused with the reason, and is not said to be missing."""
+    answer = client.delete(f"/v1/models/{name}", headers={"If-Match": "*"})
+
+    assert (answer.status_code, answer.json()["type"]) == (409, "catalogue-model")
