@@ -110,7 +110,9 @@ def test_a_model_that_is_named_takes_the_place_of_a_pasted_config(visit: Visit) 
     opened = visit("/?workload.sequence_length=512&config=%7B%22model_type%22%3A%22gpt2%22%7D")
     page = opened.page
     expect(page.locator(".verdict-text")).to_contain_text("your gpt2")
+    expect(page.locator("#pasted-note")).to_be_visible()
     page.get_by_role("combobox", name="Model").fill("qwen3-0.6b")
 
+    expect(page.locator("#pasted-note")).to_be_hidden()
     expect(page.locator(".verdict-text")).to_contain_text("qwen3-0.6b")
     assert "config=" not in page.url

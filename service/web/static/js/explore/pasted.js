@@ -47,9 +47,12 @@ export function offerStore({ form, onStored }) {
   });
 }
 
-/** Show the row where there is a config. */
+/** Show the row where there is a config, and say that it is what is asked about. */
 export function showStore(form) {
-  byId("store").hidden = form.elements.config.value.trim() === "";
+  const isPasted = form.elements.config.value.trim() !== "";
+  byId("store").hidden = !isPasted;
+  byId("model-note").hidden = isPasted;
+  byId("pasted-note").hidden = !isPasted;
 }
 
 /** Say what a long link means for whoever sends it on. */
