@@ -222,9 +222,14 @@ def _last_run(result: StoredResult, asked: MeasuredPoint) -> MeasuredPoint:
 
 
 def _instants(result: StoredResult, answered: Answered) -> dict[str, int]:
-    """Return the bytes of each instant; a peak that was imported without them is that of the instant that decides."""
+    """Return the bytes of each instant.
+
+    A peak that was imported without them is that of the instant that decides; no other was higher, whatever is answered.
+    """
     if not result.instants:
-        return {answered.estimate.peak_instant: _whole(result.peaks["allocated_bytes"])}
+        peak, found = _whole(result.peaks["allocated_bytes"]), answered.estimate
+        higher = {instant.name: peak for instant in found.instants if instant.allocated_bytes > peak}
+        return {found.peak_instant: peak, **higher}
     return {str(reading["name"]): _whole(reading["allocated_bytes"]) for reading in result.instants}
 
 

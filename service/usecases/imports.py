@@ -22,7 +22,7 @@ from service.jobs.contract import MeasureRequest, ModelSource, ProbeDevice, docu
 from service.usecases.access import Sessions
 from service.usecases.comparing import Compared, Comparison, compare
 from service.usecases.fit import FindCorrections, FitQuestion
-from service.usecases.impossible import impossible, least_held, unlike
+from service.usecases.impossible import impossible, least_of, unlike
 from service.usecases.learning import learn
 from service.usecases.settled import contradictions, miscounted, settle
 from service.usecases.teachable import why_silent
@@ -141,7 +141,8 @@ def refuse(report: ImportReport) -> None:
     wrong = [(index, problem) for index, item in enumerate(report.items) for problem in item.problems]
     if wrong:
         errors = [{"field": f"items[{index}]", "message": problem} for index, problem in wrong]
-        message = f"{len(wrong)} of {len(report.items)} jobs cannot be stored, so none was; the first: {wrong[0][1]}"
+        jobs = len({index for index, _ in wrong})
+        message = f"{jobs} of {len(report.items)} jobs cannot be stored, so none was; the first: {wrong[0][1]}"
         raise ImportRefusedError(message, errors=errors)
 
 
@@ -182,7 +183,7 @@ def _item(
         device = resolve_gpu(gpu).device()
         asked = FitQuestion(architecture=question.architecture, workload=workload, layout=question.layout, device=device)
         found = compare(observation, asked, plans=plans, find_corrections=find_corrections)
-        problems += impossible(observation, device, least_bytes=least_held(found.plain, parsed))
+        problems += impossible(observation, device, least=least_of(found.plain, parsed))
         problems += unlike(observation, asked, answer=found.plain)
     told = _told(parsed, observation, gpu, environment)
     return Item(

@@ -1,8 +1,10 @@
 """What no run of a question can have shown: more than the GPU has, less than every such job holds, less than a part of it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
+from service.calibration.evidence import tolerance
 from service.estimator.device import Device
 from service.estimator.dtypes import DType
 from service.estimator.result import Estimate
@@ -12,6 +14,7 @@ from service.usecases.fit import FitQuestion
 
 _NESTED = (Quantity.ALLOCATED, Quantity.RESERVED, Quantity.DEVICE, Quantity.DEVICE_TOTAL_USED)
 """Each is a part of those after it: tensors, what the allocator holds, the process, the GPU."""
+_STATES = ("weights", "master_weights", "adapters", "gradients", "optimizer_states")
 _OF_ENGINES = (Quantity.WEIGHTS, Quantity.KV_POOL, Quantity.CUDA_GRAPHS, Quantity.BUDGET)
 _PACKING = 8
 """Weights of one shape differ by less than an eighth: 4 bits with a scale of 16 for each 128 are 4.125, for each 32 with a zero
@@ -28,13 +31,34 @@ def held_bytes(answer: Estimate) -> int:
     return min([weights, answer.steady_bytes, *(stage.steady_bytes for stage in answer.stages)])
 
 
-def least_held(answer: Estimate | None, parsed: Parsed) -> int:
-    """Return the bytes below which no reading of a file can be; a job that ran out of memory may not have had its weights."""
-    return 0 if answer is None or parsed.out_of_memory else held_bytes(answer)
+def states_bytes(answer: Estimate) -> int:
+    """Return the most that weights, gradients and optimizer states take together in any part of the step, rounding taken off.
+
+    They are counted tensor by tensor, so that no peak is below it; 0 of a pipeline, where another stage may have fewer.
+    """
+    if len(answer.stages) > 1:
+        return 0
+    most = max((sum(instant.parts.get(name, 0) for name in _STATES) for instant in answer.instants), default=0)
+    return max(0, most - tolerance(most))
 
 
-def impossible(observation: Observation, device: Device, *, least_bytes: int) -> Iterator[str]:
-    """Yield in words every reading that cannot be of a job that holds ``least_bytes`` on this GPU, to its own resolution."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """The bytes below which nothing can be that was read at any moment, and below which no peak can be."""
+
+    always: int = 0
+    peak: int = 0
+
+
+def least_of(answer: Estimate | None, parsed: Parsed) -> Least:
+    """Return the least that readings of a file can be; a job that ran out of memory may not have had its weights."""
+    if answer is None or parsed.out_of_memory:
+        return Least()
+    return Least(always=held_bytes(answer), peak=states_bytes(answer))
+
+
+def impossible(observation: Observation, device: Device, *, least: Least) -> Iterator[str]:
+    """Yield in words every reading that cannot be of a job that holds at least so much on this GPU, to its own resolution."""
     for quantity in _NESTED:
         reading = observation.peaks.get(quantity)
         if reading is None:
@@ -42,11 +66,13 @@ def impossible(observation: Observation, device: Device, *, least_bytes: int) ->
         if reading.low > device.capacity_bytes:
             yield f"{_told(reading)} are more than {device.name} has: {device.capacity_bytes:,}"
         # What was summed up over GPUs, or has no upper end for another reason, is a mean: its value stands for it.
-        if (reading.value if reading.high is None else reading.high) < least_bytes:
-            yield (
-                f"{_told(reading)} are fewer than the {least_bytes:,} bytes that each GPU of such a job holds at every moment: "
-                "another model, layout or process was measured"
-            )
+        high = reading.value if reading.high is None else reading.high
+        if high < least.always:
+            held = f"{least.always:,} bytes that each GPU of such a job holds at every moment"
+            yield f"{_told(reading)} are fewer than the {held}: another model, layout or process was measured"
+        elif high < least.peak and not reading.sampled:
+            held = f"{least.peak:,} bytes of weights, gradients and optimizer states that each GPU of such a job holds at once"
+            yield f"{_told(reading)} are fewer than the {held}: another model, optimizer, precision or layout was measured"
     yield from _outgrown(observation)
 
 

@@ -172,6 +172,23 @@ def test_an_allocators_own_peak_teaches(sessions: Sessions) -> None:
     assert compared[Quantity.ALLOCATED].calibrated == pytest.approx(measured, rel=0.002)
 
 
+def test_a_peak_is_that_of_the_whole_step(sessions: Sessions) -> None:
+    """What was measured below the answers about two instants is what is answered then, and not the lower one of them."""
+    measured = 7_000_000_000
+    peaks = {"allocated_bytes.all.peak": measured, "reserved_bytes.all.peak": measured + MIB}
+    asked = question(TrainWorkload(sequence_length=2048, precision=POLICIES["bf16"], optimizer="sgd"))
+    imports.store(sessions, read(json.dumps(peaks).encode(), asked, environment=RELEASES))
+    book = CorrectionBook(read_changed=lambda since: changed_since(sessions, since))
+    book.refresh()
+    again = imports.read_import(
+        parse(json.dumps(peaks).encode()), [asked], environment=RELEASES, plans=PlanCache(), find_corrections=book.find
+    )
+
+    [found] = [one for one in again.items[0].compared if one.quantity is Quantity.ALLOCATED]
+    assert (found.measured.value, found.calibrated) == (measured, measured)
+    assert found.predicted > measured
+
+
 def test_a_log_settles_what_the_question_leaves_open() -> None:
     """Lengths, fractions and the version come from the log, each with a line that says so."""
     serving = ServeWorkload(num_sequences=8, prompt_tokens=1024, output_tokens=128, engine=Engine.VLLM)

@@ -15,7 +15,7 @@ from service.formats.measured.reading import Place, Quantity, Reading
 from service.jobs.contract import ModelSource
 from service.usecases.fit import FitQuestion, judge_fit
 from service.usecases.imports import ImportQuestion, ImportReport, read_import
-from service.usecases.impossible import held_bytes, impossible
+from service.usecases.impossible import Least, held_bytes, impossible
 from service.usecases.specs import catalogue_model
 
 GPU = resolve_gpu("A100-SXM4-80GB")
@@ -31,10 +31,10 @@ def reading(quantity: Quantity, value: int, *, spread: int = 0, sampled: bool = 
     return Reading(quantity=quantity, value=value, low=value - spread, high=value + spread, sampled=sampled, place=place)
 
 
-def told(*readings: Reading, least_bytes: int = GIB) -> list[str]:
+def told(*readings: Reading, always: int = GIB, peak: int = 0) -> list[str]:
     """Return what stands against some readings of one job."""
     [observed], _left_out = observe(readings, num_gpus=1)
-    return list(impossible(observed, GPU.device(), least_bytes=least_bytes))
+    return list(impossible(observed, GPU.device(), least=Least(always=always, peak=peak)))
 
 
 def imported(allocated: int, reserved: int, **more: int) -> ImportReport:
@@ -59,6 +59,7 @@ def imported(allocated: int, reserved: int, **more: int) -> ImportReport:
     [
         (2_000_000_000_000, 2_000_000_000_000, "are more than A100-SXM4-80GB has: "),
         (512, 512, f"512 allocated bytes are fewer than the {WEIGHTS:,} bytes that each GPU of such a job holds"),
+        (4 * GIB, 5 * GIB, "of weights, gradients and optimizer states that each GPU of such a job holds at once"),
         (12 * GIB, 3 * GIB, f"{3 * GIB:,} reserved bytes are fewer than {12 * GIB:,} allocated bytes"),
     ],
 )
@@ -83,6 +84,15 @@ def test_resolution_is_in_favour_of_the_file() -> None:
     assert told(reading(Quantity.DEVICE, capacity + 501, spread=500)) != []
     assert told(reading(Quantity.DEVICE, GIB - 500, spread=500)) == []
     assert told(reading(Quantity.DEVICE, GIB - 501, spread=500)) != []
+
+
+def test_a_peak_that_was_sampled_may_have_been_missed() -> None:
+    """Who looks now and then may see the moments between; the weights are there in all of them."""
+    seen = reading(Quantity.DEVICE, 2 * GIB, sampled=True)
+
+    assert told(seen, peak=3 * GIB) == []
+    assert told(reading(Quantity.DEVICE, 2 * GIB), peak=3 * GIB) != []
+    assert told(seen, always=3 * GIB) != []
 
 
 def test_a_whole_is_no_smaller_than_its_part_in_one_place() -> None:
