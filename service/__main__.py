@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "does a workload fit on a GPU? answers offline",
     "how-many": "how many GPUs does it need? answers offline",
     "plan": "which GPUs, how many, in which layout? answers offline",
+    "ceilings": "how large may a batch, a sequence, a load, an adapter or a model be? answers offline",
     "models": "list, show, store and delete models",
     "clusters": "list, show, store and delete clusters",
     "reservations": "list, show, make and release reservations of GPUs",

@@ -19,14 +19,15 @@ def show_fit(subject: str, answer: Document) -> None:
     screen = console()
     verdict = answer["verdict"]
     screen.print(f"{subject}: [{_STYLES[verdict]}]{VERDICTS[verdict]}[/]", soft_wrap=True)
-    screen.print(_balance(answer), soft_wrap=True)
+    screen.print(balance(answer), soft_wrap=True)
     for part in _tables(answer):
         screen.print(part)
     for line in _lines(answer):
         screen.print(line, markup=False)
 
 
-def _balance(answer: Document) -> str:
+def balance(answer: Document) -> str:
+    """Return what a GPU needs against what it has, in a line."""
     per_gpu = answer["per_gpu"]
     low, high = per_gpu["intervals"]["device"]
     level = per_gpu["intervals"]["level"]

@@ -7,17 +7,10 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from service.cli.tables import console, show_bytes, table, titled
-from service.cli.words import word_of_checkpointing, words_of_assumptions, words_of_change
+from service.cli.words import word_of_checkpointing, words_of_assumptions, words_of_change, words_of_degrees
 
 Document = Mapping[str, Any]
 _SHOWN_REJECTIONS, _SHOWN_NODES = 8, 16
-_DEGREES = {
-    "data_parallel": "data",
-    "tensor_parallel": "tensor",
-    "pipeline_parallel": "pipeline",
-    "context_parallel": "context",
-    "expert_parallel": "expert",
-}
 _LAYOUTS = ("run by", "sharded by", "data x tensor x …", "recomputed", "batch", "per GPU", "left", "step", "tokens/s", "USD/h")
 _OF_RUN = "USD a run"
 _RIGHT = ("batch", "per GPU", "left", "step", "tokens/s", "USD/h", _OF_RUN)
@@ -87,7 +80,7 @@ def _candidate(candidate: Document) -> tuple[str, ...]:
     return (
         str(workload.get("framework", workload.get("engine"))),
         f"{layout['sharding']} {layout['zero_stage']}",
-        _degrees(layout),
+        words_of_degrees(layout),
         word_of_checkpointing(workload),
         f"{batch} x {steps}" if steps > 1 else str(batch),
         show_bytes(fit["per_gpu"]["device_bytes"]),
@@ -96,11 +89,6 @@ def _candidate(candidate: Document) -> tuple[str, ...]:
         _amount(candidate["tokens_per_second"]),
         _amount(candidate["cost_per_hour"], digits=2),
     )
-
-
-def _degrees(layout: Document) -> str:
-    split = [f"{word} {layout[name]}" for name, word in _DEGREES.items() if layout[name] > 1]
-    return ", ".join(split) or "one GPU"
 
 
 def _alternative(one: Document) -> tuple[str, ...]:

@@ -22,6 +22,13 @@ def how_many(document: Document, server: str) -> Document:
         return read(client, path_of("how-many"), **query)
 
 
+def ceiling(document: Document, server: str) -> Document:
+    """Return the server's answer to a ceilings question."""
+    with connect(server) as client:
+        answer: Document = ask(client, "POST", path_of("ceilings"), body=document).json()
+    return answer
+
+
 def plan(document: Document, server: str) -> Document:
     """Return the server's answer to a plans question."""
     with connect(server) as client:

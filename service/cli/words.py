@@ -3,6 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+_DEGREES = {
+    "data_parallel": "data",
+    "tensor_parallel": "tensor",
+    "pipeline_parallel": "pipeline",
+    "context_parallel": "context",
+    "expert_parallel": "expert",
+}
+
+
+def words_of_degrees(layout: Mapping[str, Any]) -> str:
+    """Return over how many ranks a layout splits what, without what is not split."""
+    split = [f"{word} {layout[name]}" for name, word in _DEGREES.items() if layout[name] > 1]
+    return ", ".join(split) or "one GPU"
+
 
 def words_of_change(change: Mapping[str, Any]) -> str:
     """Return a change by the paths of its words: ``method = lora, lora.rank = 16``."""
