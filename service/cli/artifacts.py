@@ -4,13 +4,14 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from httpx import Client
 
 from service.cli.http import Document, path_of, problem_words, read
+from service.cli.tables import show_bytes
 from service.errors import InvalidRequestError, ServiceError
 from service.jobs.artifacts import FILE_NAMES
 
@@ -23,6 +24,13 @@ def add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-o", "--output", metavar="FILE", help="where to write it (- is stdout; default: by its own name, in this directory)"
     )
+
+
+def kept_words(measurement: Document) -> Iterator[str]:
+    """Yield what a measurement kept, and how to get it; a server of the version before knows of no files."""
+    for kept in measurement.get("artifacts", ()):
+        size = show_bytes(kept["bytes"])
+        yield f"kept {kept['name']}, {size}: headroom measurements artifact {measurement['id']} {kept['name']}"
 
 
 def download(client: Client, names: Sequence[str], output: str | None) -> None:

@@ -11,6 +11,7 @@ import httpx
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
+from service.cli.artifacts import kept_words
 from service.cli.flags import add_question, in_flags, model_of, words_of
 from service.cli.held import held
 from service.cli.http import Document, add_server, ask, connect, path_of
@@ -243,6 +244,4 @@ def _findings(result: Document) -> Iterator[str]:
     if result["calibration"] is not None:
         yield f"calibration {result['calibration']}: the next fit of this kind rests on it"
     yield from result["notes"]
-    for kept in result.get("artifacts", ()):
-        name = kept["name"]
-        yield f"kept {name}, {show_bytes(kept['bytes'])}: headroom measurements artifact {result['id']} {name} -o FILE"
+    yield from kept_words(result)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from service.cli.artifacts import kept_words
 from service.cli.http import Document
 from service.cli.tables import console, show_bytes, table, titled
 
@@ -39,8 +40,8 @@ def show_measurement(found: Document) -> None:
     )
     if found["environment"]:
         screen.print(", ".join(f"{name} {value}" for name, value in found["environment"].items() if value is not None))
-    for note in found["notes"]:
-        screen.print(note)
+    for line in (*found["notes"], *kept_words(found)):
+        screen.print(line)
 
 
 def show_import(name: str, answer: Document) -> None:

@@ -69,7 +69,7 @@ def _runs(sizes: tuple[Point, ...], slices: tuple[Slice, ...], question: Questio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Check:
-    """A run that nothing rests on, and how long everything may take with it."""
+    """A run that the answer does not rest on, and how long everything may take with it."""
 
     run: Run
     within_s: float

@@ -83,6 +83,8 @@ def test_the_command_writes_it_whole_or_not_at_all(
     """By its own name where none is given; what breaks off, or is not what is listed, leaves nothing behind."""
     monkeypatch.chdir(tmp_path)
     command = ["measurements", "artifact", str(measured), "memory_snapshot", "--server", str(client.base_url)]
+    shown = main(["measurements", "show", str(measured), "--server", str(client.base_url)])
+    listed = capsys.readouterr().out
     written = main(command)
     kept = (tmp_path / "memory_snapshot.pickle").read_bytes()
     engine = make_engine(servers.database_url, application_name="test", pool_size=1)
@@ -92,7 +94,8 @@ def test_the_command_writes_it_whole_or_not_at_all(
     torn = main([*command, "-o", "torn"])
     missing = main([*command[:3], "core", *command[4:], "-o", "missing"])
 
-    assert (written, torn, missing) == (0, 2, 2)
+    assert (shown, written, torn, missing) == (0, 0, 2, 2)
+    assert "kept memory_snapshot, 3.43 MiB: headroom measurements artifact" in " ".join(listed.split())
     assert kept == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["memory_snapshot.pickle"]
     assert "has no artifact 'core'; it has memory_snapshot" in capsys.readouterr().err
