@@ -34,6 +34,11 @@ def check_stacks(spec: EncoderDecoderSpec) -> None:
         if getattr(spec, name) < 1:
             message = f"{name} is {getattr(spec, name)}; it must be 1 or more"
             raise InvalidConfigError(message, field=name)
+    # Heads of a size of their own, as T5 has them, need not fill the width.
+    fills = spec.num_attention_heads * spec.head_dim == spec.hidden_size
+    if fills and spec.hidden_size % spec.encoder_attention_heads:
+        message = f"encoder_attention_heads {spec.encoder_attention_heads} does not divide hidden_size {spec.hidden_size}"
+        raise InvalidConfigError(message, field="encoder_attention_heads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from service.estimator.dtypes import DType
 from service.estimator.errors import NotModelledError
 from service.estimator.families.moe import base, count, with_experts
 from service.estimator.families.moe_tree import MoeSpec, build_moe
-from service.estimator.families.reading import Config, flag, integer
+from service.estimator.families.reading import Config, flag, integer, num_shared_experts
 from service.estimator.modules.latent import LatentAttention
 from service.estimator.modules.weights import Linear, Norm
 
@@ -43,7 +43,7 @@ def deepseek_v2(config: Config) -> LatentSpec:
         experts,
         router="scaled_softmax",
         expert_intermediate_size=integer(config, "moe_intermediate_size", 1407),
-        shared_intermediate_size=integer(config, "moe_intermediate_size", 1407) * integer(config, "n_shared_experts", 2),
+        shared_intermediate_size=integer(config, "moe_intermediate_size", 1407) * num_shared_experts(config, 2),
         first_dense_layers=count(config, "first_k_dense_replace", 0),
     )
     return _latent(config, spec, complex_rotation=True)
@@ -60,7 +60,7 @@ def deepseek_v3(config: Config) -> LatentSpec:
         router="grouped_sigmoid",
         renormalised=flag(config, "norm_topk_prob", default=True),
         expert_intermediate_size=integer(config, "moe_intermediate_size", 2048),
-        shared_intermediate_size=integer(config, "moe_intermediate_size", 2048) * integer(config, "n_shared_experts", 1),
+        shared_intermediate_size=integer(config, "moe_intermediate_size", 2048) * num_shared_experts(config, 1),
         first_dense_layers=count(config, "first_k_dense_replace", 3),
         num_expert_groups=integer(config, "n_group", 8),
         num_chosen_groups=integer(config, "topk_group", 4),

@@ -41,6 +41,9 @@ def gpt_oss(config: Config) -> SinkSpec:
         (SLIDING + FULL) * (layers // 2) + SLIDING * (layers % 2),
         {"sliding_attention": SLIDING, "full_attention": FULL},
     )
+    if len(kinds) != layers:
+        message = f"layer_types names {len(kinds)} layers, but num_hidden_layers is {layers}"
+        raise InvalidConfigError(message, field="layer_types")
     return SinkSpec(**asdict(spec), layer_kinds=kinds)
 
 

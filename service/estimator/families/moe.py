@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from service.estimator.errors import NotModelledError
 from service.estimator.families.llama import mistral
 from service.estimator.families.moe_tree import MoeSpec, build_moe
-from service.estimator.families.reading import Config, flag, head_dim, integer, num_experts, number, word
+from service.estimator.families.reading import Config, flag, head_dim, integer, num_experts, num_shared_experts, number, word
 from service.estimator.spec import DecoderSpec
 
 SPEC, build = MoeSpec, build_moe
@@ -83,7 +83,7 @@ def glm4_moe(config: Config) -> MoeSpec:
         router="grouped_sigmoid",
         renormalised=flag(config, "norm_topk_prob", default=True),
         expert_intermediate_size=integer(config, "moe_intermediate_size", 1408),
-        shared_intermediate_size=integer(config, "moe_intermediate_size", 1408) * integer(config, "n_shared_experts", 1),
+        shared_intermediate_size=integer(config, "moe_intermediate_size", 1408) * num_shared_experts(config, 1),
         first_dense_layers=count(config, "first_k_dense_replace", 1),
         num_expert_groups=integer(config, "n_group", 1),
         num_chosen_groups=integer(config, "topk_group", 1),

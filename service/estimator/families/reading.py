@@ -44,6 +44,14 @@ def num_experts(config: Config, default: int) -> int:
     return integer(config, "num_local_experts", integer(config, "num_experts", default))
 
 
+def num_shared_experts(config: Config, default: int) -> int:
+    """Return the experts that every token uses; null, which some code reads as none, transformers 5.23 refuses."""
+    if config.get("n_shared_experts", default) is None:
+        message = f"config field 'n_shared_experts' is null; it must be an integer of 1 or more, {default} where it is left out"
+        raise InvalidConfigError(message, field="n_shared_experts")
+    return integer(config, "n_shared_experts", default)
+
+
 def number(config: Config, name: str, default: float) -> float:
     """Return a number between 0 and 1, such as a dropout."""
     value = config.get(name, default)

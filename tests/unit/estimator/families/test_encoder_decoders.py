@@ -278,6 +278,13 @@ def test_a_formula_counts_both_stacks() -> None:
     assert formulas["logits"].startswith("2 x 32 tokens x 640 vocabulary")
 
 
+@pytest.mark.parametrize("name", ["whisper", "bart"])
+def test_heads_of_the_encoder_fill_its_width(name: str) -> None:
+    """The encoder's heads divide the width as the decoder's do; transformers cannot make the model either."""
+    with pytest.raises(InvalidConfigError, match="encoder_attention_heads 5 does not divide hidden_size"):
+        architecture_from_config({**_CONFIGS[name], "encoder_attention_heads": 5})
+
+
 @pytest.mark.parametrize("name", _CONFIGS)
 def test_a_specification_without_an_encoder_is_refused(name: str) -> None:
     """A stack of no layers is none."""
