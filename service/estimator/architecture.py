@@ -74,6 +74,8 @@ class Architecture:
     only_eager: bool = False
     """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
     writes_out_attention: bool = False
+    always_masked: bool = False
+    """Whether attention gets a mask even where a flag would do."""
     """Whether the model's own code computes its scores, whatever kernel is asked for."""
     order: tuple[int, ...] = ()
     """For each layer the index of its kind in ``blocks``; left out when equal layers stand together."""

@@ -170,6 +170,12 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
     step.backward(loss)
 
 
+def batch_decides(model: Architecture, attention: Attention, dtype: DType) -> bool:
+    """Tell whether one sequence makes other tensors than several: a product copies heads that do not lie one after another."""
+    may_be_math = attention is Attention.MATH or (attention is Attention.SDPA and dtype is DType.FP32)
+    return model.recurrent or model.writes_out_attention or may_be_math
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPass:
     """Everything that decides which tensors prefill and decode make, beside the model, the batch and the lengths."""
@@ -187,7 +193,7 @@ class ServingPass:
     drops_prompt: bool = False
     """Whether the first decode step drops the prompt from layers with a window: it is recorded as well."""
     reads_whole: bool = False
-    """Whether attention reads all that a static cache has room for, as eager attention does."""
+    """Whether attention reads all that a static cache has room for in prefill too, as eager attention does."""
     prefill_scheme: Scheme | None = None
     """How linear layers are stored, where prefill makes them whole or quantises their input."""
     decode_scheme: Scheme | None = None
@@ -226,7 +232,7 @@ def record_serving(model: Architecture, how: ServingPass) -> Highs:
         decoding = section is not Section.PREFILL
         run.extent = Extent(decoding=decoding, static=how.prefill_static and not decoding)
         run.store = replace(how.store, drops_prompt=section is Section.FIRST_DECODE)
-        run.reads_whole = how.store.length if how.reads_whole else None
+        run.reads_whole = how.store.length if how.reads_whole or decoding else None
         run.window_reached = (how.decode_window if decoding else how.prefill_window) is not None
         run.scheme, run.compute = how.decode_scheme if decoding else how.prefill_scheme, how.dtype
         run.batched, run.length = how.batched, how.length

@@ -122,8 +122,9 @@ class Recording:
             self.tape.free(weights)
 
     def masked(self, window: int | None) -> bool:
-        """Tell whether attention gets a mask beyond the causal one: of padding, or of a window that the sequence fills."""
-        return self.padded or (window is not None and self.window_reached)
+        """Tell whether attention gets a mask beyond the causal one: of padding, a static cache's room, or a full window."""
+        unfilled = self.extent.decoding and self.reads_whole is not None
+        return self.padded or unfilled or (window is not None and self.window_reached)
 
     def reach(self, window: int | None) -> Extent:
         """Return the extent of a layer: with its window when there are more tokens than it reads."""

@@ -24,7 +24,7 @@ from service.estimator.kv_cache import (
 )
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, all_corrected
-from service.estimator.passes import Highs, ServingPass
+from service.estimator.passes import Highs, ServingPass, batch_decides
 from service.estimator.quantization.packing import packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import scheme_of, weight_bytes
@@ -177,7 +177,7 @@ def serving_pass(
     """Return the part of a workload that decides which tensors prefill and decode of a model make."""
     window, prompt = model.spec.sliding_window, workload.prompt_tokens
     windowed = window is not None and prompt + workload.output_tokens >= window
-    eager = workload.attention is Attention.EAGER or model.only_eager
+    eager = workload.attention is Attention.EAGER or model.only_eager or model.writes_out_attention
     made = workload.cache is Cache.STATIC and not release.fuses(scheme, workload.cache)
     static = window is not None and made and static_tokens(workload) >= window >= prompt
     return ServingPass(
@@ -192,10 +192,10 @@ def serving_pass(
         prefill_static=static,
         decode_window=window if windowed else None,
         drops_prompt=window is not None and prompt >= window and workload.cache is Cache.DYNAMIC,
-        reads_whole=made and eager,
+        reads_whole=made and (eager or model.always_masked),
         prefill_scheme=scheme if _whole(scheme, workload.num_sequences * prompt) else None,
         decode_scheme=scheme if _whole(scheme, workload.num_sequences) else None,
-        batched=model.recurrent and workload.num_sequences > 1,
+        batched=workload.num_sequences > 1 and batch_decides(model, workload.attention, workload.weight_dtype),
         length=prompt if model.chunked else None,
         full_logits=release.full_logits,
         images=images_of(model, workload),

@@ -13,13 +13,13 @@ from service.estimator.library_versions import copies_logits, returns_fp32
 from service.estimator.losses import LossPass
 from service.estimator.modules.weights import elements_over
 from service.estimator.optimizers.table import optimizer_named
-from service.estimator.passes import TrainingPass
+from service.estimator.passes import TrainingPass, batch_decides
 from service.estimator.precision import Precision
 from service.estimator.support.images import images_of
 from service.estimator.support.lengths import decoder_length
 from service.estimator.tape.fused_losses import liger_chunk_tokens
 from service.estimator.tape.units import Filling, Gathering
-from service.estimator.workload import Attention, Lora, Loss, Method, OffloadTarget, TrainWorkload
+from service.estimator.workload import Lora, Loss, Method, OffloadTarget, TrainWorkload
 
 _SHAPE = frozenset({"micro_batch_size", "sequence_length"})
 fixed_words = attrgetter(*(item.name for item in fields(TrainWorkload) if item.name not in _SHAPE))
@@ -41,7 +41,7 @@ def shape_of(model: Architecture, workload: TrainWorkload) -> Shape:
     """Return the only part of a training pass that depends on batch and sequence."""
     window = model.spec.sliding_window
     return Shape(
-        (model.recurrent or workload.attention is Attention.MATH) and workload.micro_batch_size > 1,
+        workload.micro_batch_size > 1 and batch_decides(model, workload.attention, workload.precision.compute_dtype),
         window is not None and workload.sequence_length >= window,
         workload.sequence_length if model.chunked else None,
         loss_pass(model, workload),

@@ -37,6 +37,7 @@ CAST = Precision(
     grad_dtype=DType.FP32,
     optimizer_dtype=DType.FP32,
 )
+SINGLE: Mapping[str, Any] = {"weight_dtype": DType.FP32, "kv_cache_dtype": DType.FP32}
 SERVE = ServeWorkload(num_sequences=2, prompt_tokens=40, output_tokens=8)
 
 
@@ -97,6 +98,13 @@ CASES = (
     Drawn(family="cohere", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=512)),
     # Once the window is full, a static layer is rolled in copies.
     Drawn(family="gemma3_text", workload=replace(SERVE, cache=Cache.STATIC, output_tokens=1), changes={"sliding_window": 16}),
+    # The math kernel has a causal mask of its own; a single query under a mask is packed by key and value head instead.
+    Drawn(family="llama", workload=replace(SERVE, **SINGLE, prompt_tokens=250)),
+    Drawn(family="llama", workload=replace(SERVE, **SINGLE, cache=Cache.STATIC, max_model_len=400)),
+    # Latents of a static cache are expanded for all of its room; heads of one sequence are read as they lie.
+    Drawn(family="deepseek_v3", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=400)),
+    Drawn(family="bloom", workload=replace(SERVE, num_sequences=1, prompt_tokens=250)),
+    Drawn(family="falcon", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=400)),
 )
 
 

@@ -115,8 +115,9 @@ class BloomBlock:
         fused = run.linear(self.fused, x, scope)
         query, key, value = (narrow(tape, fused, run.extent.tokens(width)) for _ in range(3))
         key, value = run.cached(key, value, width)
-        query, key, value = (chain(tape, part, apart) for part in (query, key, value))
-        scores = batched_product(tape, query, key, run.extent.scores(self.num_heads))
+        if run.batched:
+            query, key, value = (chain(tape, part, apart) for part in (query, key, value))
+        scores = batched_product(tape, query, key, run.reach(None).scores(self.num_heads))
         weights = add_scalar(tape, scores)
         probabilities = chain(tape, cast(tape, weights, DType.FP32), softmax)
         probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, query.dtype))
@@ -155,7 +156,8 @@ def _embedded(run: Recording, tokens: Value, norm: Norm, num_heads: int) -> Embe
     """Record ``BloomModel.forward`` up to its first layer: position biases of every head and key, and a causal mask."""
     tape = run.tape
     x = run.norm(norm, tokens, "")
-    shapes = (run.extent.cached(num_heads), run.extent.mask(1))
+    reach = run.reach(None)
+    shapes = (reach.cached(num_heads), reach.mask(1))
     passed = [Value(tape.allocate(Category.ACTIVATIONS, bytes_of(shape, x.dtype)), shape, x.dtype) for shape in shapes]
     return Embedded(x=x, named=False, names=(tokens,), passed=tuple(passed))
 

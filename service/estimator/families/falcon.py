@@ -198,15 +198,17 @@ class FalconBlock:
 
 def build(spec: FalconSpec) -> Architecture:
     """Return the tree of a Falcon."""
-    return replace(build_decoder(spec), blocks=((_block(spec), spec.num_hidden_layers),), masks=(), embed=_embedded)
+    return replace(
+        build_decoder(spec), blocks=((_block(spec), spec.num_hidden_layers),), masks=(), always_masked=True, embed=_embedded
+    )
 
 
 def _embedded(run: Recording, tokens: Value) -> Embedded:
     """Record ``FalconModel.forward`` up to its first layer: the mask is made even where a kernel would not need it."""
     positions = integers(run.tape, run.extent.positions(1))
-    eager = run.attention is Kernel.EAGER
-    boolean = run.extent.mask(1) if run.padded else run.extent.shared_mask(1)
-    shape = run.extent.mask(tokens.dtype.bytes_per_element) if eager else boolean
+    eager, reach = run.attention is Kernel.EAGER, run.reach(None)
+    boolean = reach.mask(1) if run.padded else reach.shared_mask(1)
+    shape = reach.mask(tokens.dtype.bytes_per_element) if eager else boolean
     return Embedded(x=tokens, passed=(positions, integers(run.tape, shape, bytes_each=1)))
 
 

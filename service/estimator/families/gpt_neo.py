@@ -147,7 +147,7 @@ def _embedded(run: Recording, tokens: Value, spec: DecoderSpec, table: Weight | 
     assert table is not None  # noqa: S101 - learned positions, see gpt_neo
     tape, extent = run.tape, run.extent
     positions = integers(tape, extent.positions(1))
-    mask = filled(run, extent.mask(1), tokens.dtype)
+    mask = filled(run, run.reach(None).mask(1), tokens.dtype)
     placed = embedding(tape, run.parameter(table), positions, extent.positions(spec.hidden_size))
     x = chain(tape, add(tape, tokens, placed), lambda t, value: dropout(t, value, spec.embedding_dropout))
     return Embedded(x=x, named=False, names=(tokens, placed, positions), passed=(mask,))

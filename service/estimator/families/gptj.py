@@ -211,7 +211,7 @@ def build(spec: GptjSpec) -> Architecture:
 def _embedded(run: Recording, tokens: Value, probability: float) -> Embedded:
     """Record the model's forward up to its first layer."""
     tape = run.tape
-    passed = (integers(tape, run.extent.positions(1)), filled(run, run.extent.mask(1), tokens.dtype))
+    passed = (integers(tape, run.extent.positions(1)), filled(run, run.reach(None).mask(1), tokens.dtype))
     if probability and tape.records:
         return Embedded(x=dropout(tape, tokens, probability), named=False, names=(tokens,), passed=passed)
     return Embedded(x=tokens, passed=passed)

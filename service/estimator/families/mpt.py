@@ -121,20 +121,24 @@ class MptBlock:
         part = run.extent.tokens(width)
         query, key, value = split(tape, run.linear(self.fused, x, scope), (part, part, part))
         key, value = run.cached(key, value, width)
-        sides = [apart(tape, side) for side in (query, key)]
-        scores = batched_product(tape, sides[0], sides[1], run.extent.scores(self.num_heads))
+        sides = [self._side(run, side) for side in (query, key)]
+        scores = batched_product(tape, sides[0], sides[1], run.reach(None).scores(self.num_heads))
         tape.free(*sides)
         biased = chain(tape, chain(tape, scores, multiply_scalar), add_in_fp32)
         masked = chain(tape, biased, multiply_scalar)
         probabilities = chain(tape, softmax(tape, masked), lambda t, p: cast(t, p, value.dtype))
         probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, self.dropout))
-        values = apart(tape, value)
+        values = self._side(run, value)
         mixed = batched_product(tape, probabilities, values, query.numel)
         tape.free(values)
         merged = chain(tape, mixed, copy_of)
         result = run.linear(self.output, merged, scope)
         tape.free(merged, masked, query, key, value)
         return result, probabilities
+
+    def _side(self, run: Recording, part: Value) -> Value:
+        """Return a side of a product: the heads of one sequence are read as they lie."""
+        return apart(run.tape, part) if run.batched else run.tape.alias(part)
 
 
 def build(spec: DecoderSpec) -> Architecture:
@@ -158,7 +162,7 @@ def build(spec: DecoderSpec) -> Architecture:
 def _embedded(run: Recording, tokens: Value, spec: DecoderSpec) -> Embedded:
     """Record ``MptModel.forward`` up to its first layer: biases for as many positions as the model can have, a boolean mask."""
     biases = filled(run, sizes.constant(spec.num_attention_heads * spec.max_position_embeddings), DType.FP32)
-    mask = integers(run.tape, run.extent.mask(1), bytes_each=1)
+    mask = integers(run.tape, run.reach(None).mask(1), bytes_each=1)
     return Embedded(x=tokens, passed=(biases,), kept=(mask,))
 
 

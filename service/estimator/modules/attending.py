@@ -40,14 +40,15 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
     heads = heads_of(run, how)
     q = autocast_input(tape, query)
     kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked or how.values is not None)
-    # A single query is packed by key/value head instead (transformers' pack_gqa).
-    repeats = kernel is Kernel.EFFICIENT and not run.extent.decoding
+    # Under a mask SDPA gets as many heads on both sides: a single query is packed by key/value head (transformers' pack_gqa).
+    ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked)
+    repeats = ungrouped and not run.extent.decoding
     k, v = (_read(tape, part, heads if repeats else None) for part in (key, value))
     if kernel is Kernel.EAGER:
         mixed, weights = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
         run.leave(weights)
     elif kernel is Kernel.MATH:
-        mixed = kernels.math(tape, q, k, v, heads)
+        mixed = kernels.math(tape, q, k, v, replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads)
     elif kernel is Kernel.EFFICIENT:
         mixed = kernels.efficient(tape, q, k, v, heads)
     else:
@@ -66,7 +67,7 @@ def attend_masked(run: Recording, query: Value, key: Value, value: Value, how: S
     """Return attention under a boolean mask, for which flash has no kernel: SDPA makes a bias of it, anew for each layer."""
     if run.attention in {Kernel.EAGER, Kernel.MATH}:
         return attend(run, query, key, value, how)
-    tape, heads = run.tape, replace(heads_of(run, how), bias=run.extent.mask(1))
+    tape, heads = run.tape, replace(heads_of(run, how), bias=run.reach(how.sliding_window).mask(1))
     q, k, v = (autocast_input(tape, part) for part in (query, key, value))
     mixed = kernels.efficient(tape, q, k, v, heads)
     tape.free(q, k, v)
@@ -75,14 +76,15 @@ def attend_masked(run: Recording, query: Value, key: Value, value: Value, how: S
 
 def heads_of(run: Recording, how: Scoring) -> Heads:
     """Return the sizes of an attention in this pass."""
-    extent = run.reach(how.sliding_window)
+    extent, masked = run.reach(how.sliding_window), run.masked(how.sliding_window)
     return Heads(
         num_heads=how.num_heads,
         num_kv_heads=how.num_kv_heads,
         rows=run.extent.tokens(how.num_heads),
         aligned_rows=run.extent.aligned(how.num_heads),
         scores=extent.scores(how.num_heads),
-        bias=extent.mask(1) if run.masked(how.sliding_window) else None,
+        bias=extent.mask(1) if masked else None,
+        triangle=extent.shared_mask(1) if how.causal and not masked and not run.extent.decoding else None,
         softcap=how.softcap,
         dropout=how.dropout,
         causal=how.causal,
@@ -90,7 +92,8 @@ def heads_of(run: Recording, how: Scoring) -> Heads:
         head_major=how.head_major,
         values=how.values,
         one_by_one=how.one_by_one,
-        batched=run.batched,
+        loose_queries=run.batched and not run.extent.decoding,
+        loose_keys=run.batched and run.store is None,
     )
 
 

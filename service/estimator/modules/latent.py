@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from service.estimator.extent import Extent
 from service.estimator.modules.attending import Scoring, attend
 from service.estimator.modules.weights import Linear, Norm, Weight
 from service.estimator.recording import Recording
+from service.estimator.spans import Span
 from service.estimator.tape.elementwise import chain
 from service.estimator.tape.latent import assembled, reordered, turn_as_complex, turn_interleaved
 from service.estimator.tape.nodes import Value
@@ -94,7 +96,7 @@ class LatentAttention:
 
     def _expanded(self, run: Recording, latent: Value, key: Value, scope: str) -> tuple[Value, Value]:
         """Return keys and values of every head, of all tokens that are attended to."""
-        tape, now, everything = run.tape, run.extent, replace(run.extent, decoding=False)
+        tape, now, everything = run.tape, run.extent, self._everything(run)
         run.extent = everything
         whole = reordered(tape, run.linear(self.expand, latent, scope))
         run.extent = now
@@ -105,6 +107,11 @@ class LatentAttention:
         keys = assembled(tape, own, key, everything.tokens(heads * self.turned_dim))
         tape.free(own)
         return keys, values
+
+    def _everything(self, run: Recording) -> Extent:
+        """Return the extent of what the cache gives: all tokens, or all that a static one has room for."""
+        room = run.store.length if run.store is not None else None
+        return replace(run.extent, decoding=False) if room is None else Span(queries=room)
 
     def _scoring(self, run: Recording) -> Scoring:
         return Scoring(

@@ -1,5 +1,7 @@
 """Attention that a model writes out itself, with scores and softmax in fp32."""
 
+from collections.abc import Callable
+
 from service.estimator.dtypes import DType
 from service.estimator.recording import Recording
 from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout, multiply_scalar, softmax
@@ -20,22 +22,31 @@ def attend_in_fp32(
 ) -> tuple[Value, Value]:
     """Return what queries read, and the probabilities (``_attn`` of GPT-J, CodeGen and GPT-Neo); the parts stay.
 
-    Products copy their sides, which lie token after token, as for any batch beyond one; scores are scaled or masked by a
-    buffer, and get a mask.
+    Products copy sides that lie token after token, as for any batch beyond one; scores are scaled or masked by a buffer, and
+    get a mask.
     """
     tape = run.tape
+    # A cache has its heads one after another, and a single query has no other order.
+    queries, keys = run.batched and not run.extent.decoding, run.batched and run.store is None
     upcast = [cast(tape, part, DType.FP32) for part in (query, key)]
-    sides = [chain(tape, autocast_input(tape, part), copy_of) for part in upcast]
-    scores = batched_product(tape, sides[0], sides[1], run.extent.scores(num_heads))
+    sides = [
+        chain(tape, autocast_input(tape, part), _read(copies)) for part, copies in zip(upcast, (queries, keys), strict=True)
+    ]
+    scores = batched_product(tape, sides[0], sides[1], run.reach(None).scores(num_heads))
     tape.free(*sides)
     masked = chain(tape, chain(tape, scores, multiply_scalar), add_in_fp32)
     probabilities = chain(tape, masked, softmax)
     probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, value.dtype))
     probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, probability))
-    values = copy_of(tape, value)
+    values = _read(keys)(tape, value)
     mixed = batched_product(tape, probabilities, values, query.numel)
     tape.free(values, *upcast)
     return mixed, probabilities
+
+
+def _read(copies: bool) -> Callable[[Tape, Value], Value]:  # noqa: FBT001 - the only thing that there is to say
+    """Return how a product reads a side."""
+    return copy_of if copies else Tape.alias
 
 
 def add_in_fp32(tape: Tape, x: Value) -> Value:

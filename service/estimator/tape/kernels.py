@@ -31,6 +31,8 @@ class Heads:
     scores: Size
     bias: Size | None = None
     """Elements of a mask that the scores get beside the causal one: SDPA makes it a bias in the query's dtype, each time."""
+    triangle: Size | None = None
+    """Elements of the causal mask where it is no tensor but a flag, of which the math kernel makes one."""
     softcap: bool = False
     dropout: float = 0.0
     causal: bool = True
@@ -42,8 +44,10 @@ class Heads:
     """Elements of the output where a head's values are not as many as its keys; flash has no kernel for that."""
     one_by_one: bool = False
     """Whether each sequence is attended to for itself: products read its parts as they lie."""
-    batched: bool = False
-    """Whether there are several sequences, where the math kernel runs: their heads lie apart."""
+    loose_queries: bool = False
+    """Whether queries of several sequences lie token after token, where the math kernel runs."""
+    loose_keys: bool = False
+    """The same of keys and values, which lie head after head once they come out of a cache."""
     aligned_rows: Size | None = None
     """Rows of the softmax rounded up to the memory-efficient kernel's multiple, where the length is known."""
 
@@ -107,6 +111,13 @@ def _biases(tape: Tape, query: Value, heads: Heads) -> tuple[Value, ...]:
     if heads.bias is None:
         return ()
     return (Value(tape.allocate(Category.ACTIVATIONS, bytes_of(heads.bias, query.dtype)), heads.bias, query.dtype),)
+
+
+def _triangle(tape: Tape, dtype: DType, heads: Heads) -> tuple[Value, ...]:
+    """Return the bias that the math kernel makes for causal queries, for all sequences together."""
+    if heads.triangle is None:
+        return ()
+    return (Value(tape.allocate(Category.ACTIVATIONS, bytes_of(heads.triangle, dtype)), heads.triangle, dtype),)
 
 
 def repeated(tape: Tape, x: Value, heads: Heads) -> Value:
@@ -176,19 +187,20 @@ def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Va
         if upcast
         else [tape.alias(p) for p in (query, key, value)]
     )
-    keys, values = repeated(tape, parts[1], heads), repeated(tape, parts[2], heads)
     scaled_query = multiply_scalar(tape, parts[0])
+    masks = _biases(tape, query, heads) or _triangle(tape, scaled_query.dtype, heads)
+    keys, values = repeated(tape, parts[1], heads), repeated(tape, parts[2], heads)
     scaled_key = multiply_scalar(tape, keys)
     weights = _laid_out(tape, scaled_query, scaled_key, heads, heads.scores)
     tape.free(scaled_key)
-    if heads.causal or heads.bias is not None:
+    if masks:
         weights = chain(tape, weights, add_scalar)
     probabilities = chain(tape, weights, softmax)
     probabilities = chain(tape, probabilities, lambda t, x: dropout(t, x, heads.dropout))
     given = cast(tape, probabilities, query.dtype)
     mixed = _laid_out(tape, probabilities, values, heads, heads.values or query.numel)
     output = chain(tape, mixed, lambda t, x: cast(t, x, query.dtype))
-    tape.free(given, scaled_query, probabilities, keys, values, *parts)
+    tape.free(given, scaled_query, probabilities, keys, values, *masks, *parts)
     return chain(tape, output, copy_of)
 
 
@@ -197,7 +209,7 @@ def _laid_out(tape: Tape, left: Value, right: Value, heads: Heads, out: Size) ->
 
     Probabilities lie so from the start, and so do keys and values that were repeated.
     """
-    copies = heads.batched and left.numel != heads.scores, heads.batched and not heads.grouped
+    copies = heads.loose_queries and left.numel != heads.scores, heads.loose_keys and not heads.grouped
     sides = [copy_of(tape, side) if copied else tape.alias(side) for side, copied in zip((left, right), copies, strict=True)]
     y = batched_product(tape, sides[0], sides[1], out)
     tape.free(*sides)
