@@ -16,9 +16,10 @@ from service.planner.space import Question
 def why_none(
     question: Question, offer: Offer, counts: Sequence[int], closest: Rejected, *, placeable: Sequence[int] = ()
 ) -> str:
-    """Return why no number of GPUs is enough; of those that are ``placeable``, ``counts`` are what the request pays for."""
+    """Return why no number of GPUs is enough; of those that are ``placeable``, ``counts`` have layouts and are paid for."""
     closest_is = f"the closest is {closest.num_gpus}: {closest.reason}"
-    if question.limits.max_cost_per_hour is not None and placeable and counts and placeable[-1] > counts[-1]:
+    budget = question.limits.max_cost_per_hour
+    if budget is not None and placeable and (offer.cost_per_hour(placeable[-1]) or 0) > budget:
         return f"{_paid_for(question, offer, counts)}; {closest_is}"
     if isinstance(question.workload, ServeWorkload) and closest.missing_bytes:
         return f"one replica does not fit on {_gpus(closest.num_gpus)}: {closest.reason}; more replicas do not shrink it"

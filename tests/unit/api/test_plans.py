@@ -187,8 +187,8 @@ def test_searched_says_how_much_was_considered(client: TestClient[Any]) -> None:
 
 def test_weights_are_quantised_only_where_it_is_allowed(client: TestClient[Any]) -> None:
     """In four bits 13 billion parameters need fewer GPUs of 24 GB than in sixteen."""
-    kept = ask(client, SERVED, gpus=["L4"])
-    allowed = ask(client, SERVED, gpus=["L4"], constraints={"allow": ["quantization"]})
+    asked = SERVED | {"gpus": ["L4"], "workload": SERVED["workload"] | {"num_sequences": 64}}
+    kept, allowed = ask(client, asked), ask(client, asked, constraints={"allow": ["quantization"]})
 
     assert allowed["num_gpus"] < kept["num_gpus"]
     assert {candidate["workload"].get("quantization") for candidate in kept["candidates"]} == {None}

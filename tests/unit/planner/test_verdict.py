@@ -38,7 +38,7 @@ def test_headroom_and_deficit_are_never_negative_and_never_both(point: int, abov
 
 
 @pytest.mark.parametrize(
-    ("engine", "fraction"), [(Engine.VLLM, 1.0), (Engine.SGLANG, 0.99), (Engine.TENSORRT_LLM, 1.0), (Engine.VLLM, 0.9)]
+    ("engine", "fraction"), [(Engine.VLLM, 1.0), (Engine.SGLANG, 0.99), (Engine.TENSORRT_LLM, 0.9), (Engine.VLLM, 0.9)]
 )
 def test_a_budget_that_leaves_the_device_too_small_does_not_fit(engine: Engine, fraction: float) -> None:
     """Graphs and contexts stand beside the pool: what fits has room for them as well, up to the interval's upper end."""
