@@ -15,6 +15,7 @@ from service.api.schemas.workload import WorkloadRequest
 from service.api.search_questions import words_said
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
+from service.estimator.quantization.loading import as_loaded
 from service.planner.ceiling_values import Maximized
 from service.planner.confidence import confidence_notes
 from service.planner.space import Limits, Question
@@ -50,8 +51,9 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = varied_words(question) - said
     lines = (*workload_defaults, *layout_defaults, *notes)
+    model = _model(request, resolve)
     return CeilingQuestion(
-        architecture=_model(request, resolve),
+        architecture=None if model is None else as_loaded(model, workload),
         question=question,
         device=read_device(request.gpu),
         maximized=maximized,

@@ -13,6 +13,7 @@ from service.catalog.gpus import resolve_device
 from service.catalog.prices import Price, list_prices
 from service.errors import InvalidRequestError
 from service.estimator.device import Device
+from service.estimator.quantization.loading import as_loaded
 from service.planner.inventory import Pool
 from service.planner.offer import Offer
 from service.usecases.plans import PlanQuestion
@@ -57,7 +58,7 @@ def read_plan(request: PlanRequest, model: ResolvedModel, prices: PriceBook) -> 
     """Return the question; what a cluster offers is not in the request, and is for whoever places the plan."""
     asked = read_asked(request)
     return PlanQuestion(
-        architecture=model.architecture,
+        architecture=as_loaded(model.architecture, asked.question.workload),
         model_name=request.model.rpartition("/")[2] if isinstance(request.model, str) else model.architecture.family,
         checkpoints=model.checkpoints,
         question=asked.question,

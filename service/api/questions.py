@@ -16,6 +16,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.families.scaled import architecture_of_size
+from service.estimator.quantization.loading import as_loaded
 from service.formats.quantities import parse_bytes
 from service.planner.confidence import confidence_notes, require_confidence
 from service.usecases.fit import FitQuestion
@@ -44,7 +45,7 @@ def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     layout, layout_defaults = read_layout(request.layout)
     require_confidence(request.confidence, workload)
     return FitQuestion(
-        architecture=model.architecture,
+        architecture=as_loaded(model.architecture, workload),
         workload=workload,
         layout=layout,
         device=read_device(request.gpu),

@@ -14,6 +14,7 @@ from service.catalog.gpus import entries_named
 from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
+from service.estimator.quantization.loading import as_loaded
 from service.planner.confidence import confidence_notes
 from service.planner.space import DEFAULT_MAX_GPUS, TIMES, Limits, Question
 from service.planner.splits import varied_words
@@ -34,7 +35,7 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
     """Return the question of a how-many request: what it says is kept to the letter, what it leaves open is searched."""
     asked = read_asked(request)
     return HowManyQuestion(
-        architecture=model.architecture,
+        architecture=as_loaded(model.architecture, asked.question.workload),
         question=asked.question,
         devices=read_devices(request.gpu),
         assumptions=asked.assumptions,

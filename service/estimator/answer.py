@@ -74,14 +74,11 @@ def assemble(
     context, links = device_context(device.name if device is not None else ""), communicators(draft.linked_gpus)
     context = corrected_context(context, links, corrections, level)
     full = corrected_slack(_slack(draft, level), allocated, corrections)
-    slack = full
-    if device is not None:
-        slack = under_pressure(full, allocated, device.usable_bytes - context.point - links.point, draft.allocator)
+    room = None if device is None else device.usable_bytes - context.point - links.point
+    slack = full if room is None else under_pressure(full, allocated, room, draft.allocator)
     inside = _allocated_interval(draft, corrections, level)
     reserved = allocated + slack.point
-    taken = _reserved_interval(draft, inside, full, corrections, level)
-    # A full GPU takes what a roomy one would cache away: no job that runs there reserves as much as there.
-    taken = Interval(min(taken.low, reserved), taken.high)
+    taken = _reserved_interval(draft, inside, full, slack, corrections, level)
     beside = context
     if corrections is not None and corrections.device_at_least_bytes and device is not None:
         # What was seen on a GPU that a job filled is no more than what it could have had.
@@ -159,10 +156,13 @@ def _rounding(draft: Draft, level: float) -> int:
     return max(draft.replayed.allocated_bytes - draft.replayed.peak_bytes, 0)
 
 
-def _reserved_interval(draft: Draft, inside: Interval, slack: Share, corrections: Corrections | None, level: float) -> Interval:
+def _reserved_interval(
+    draft: Draft, inside: Interval, slack: Share, pressed: Share, corrections: Corrections | None, level: float
+) -> Interval:
     """Return the interval of the reserved bytes, which are never fewer than the allocated ones.
 
-    A ratio has quantiles of its own; where the kind is never replayed, its residuals stand beside them.
+    A ratio has quantiles of its own; where the kind is never replayed, its residuals stand beside them. A job on a full GPU
+    reserves what there is, however much more it would have reserved with room (``pressed``).
     """
     point = draft.peak.allocated_bytes + slack.point
     residual = widened(point, point, draft.kind, "reserved", level)
@@ -175,7 +175,8 @@ def _reserved_interval(draft: Draft, inside: Interval, slack: Share, corrections
     if corrections is not None:
         error, carried = error_at(corrections.reserved_error, corrections.reserved_errors, level)
     taken = measured_interval(point, error, Interval(low, high), carried=carried)
-    return Interval(max(taken.low, inside.low), max(taken.high, inside.high))
+    low = min(max(taken.low, inside.low), draft.peak.allocated_bytes + pressed.point)
+    return Interval(low, max(taken.high, inside.high))
 
 
 def _warnings(draft: Draft) -> tuple[str, ...]:

@@ -107,6 +107,8 @@ class Architecture:
     """What the model does to its logits before the loss; it drops them."""
     quantization: Scheme | None = None
     """How the checkpoint's own weights are stored, where they are quantised; counts of parameters are those of the model."""
+    unpacked: str | None = None
+    """What is to be said where a library unpacked them while it loaded them."""
     counts: ParameterCounts = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.parallel.split_plan import TRANSFORMERS, SplitPlan
 from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
+from service.estimator.quantization.loading import as_loaded
 from service.estimator.result import Detail, Estimate
 from service.estimator.speed.throughput import WorkCache
 from service.estimator.support.effects import remarks
@@ -125,6 +126,7 @@ def estimate(  # noqa: PLR0913 - the front door: what is asked, where, with what
     The numbers are the same with and without their explanation; a replay of the allocator changes what is reserved.
     Raises InvalidInputError for what cannot run and NotModelledError for what has no term yet.
     """
+    model = as_loaded(model, workload)
     said = remarks(model, workload, layout) if detail is not Detail.NUMBERS else ()
     try:
         found = _estimate(model, workload, layout, device, corrections=corrections, plans=plans, detail=detail, level=level)

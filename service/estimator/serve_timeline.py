@@ -25,6 +25,7 @@ from service.estimator.kv_cache import (
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, all_corrected
 from service.estimator.passes import Highs, ServingPass, batch_decides
+from service.estimator.quantization.loading import as_loaded
 from service.estimator.quantization.packing import packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import scheme_of, weight_bytes
@@ -127,6 +128,7 @@ def drafting(workload: ServeWorkload, release: Release) -> dict[str, int]:
     if draft is None:
         return {"weights": 0, "kv_cache": 0}
     plain = replace(workload, quantization=Quantization.NONE)
+    draft = as_loaded(draft, plain)
     verified = workload.num_sequences * guessed_tokens(workload) * draft.vocab_size * workload.weight_dtype.bytes_per_element
     return {
         "weights": stored_weights(draft, plain, release, draft.quantization),

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.modules.weights import Weight
+from service.estimator.quantization.scheme import Packing
 from service.estimator.units import ceil_div
 from service.estimator.workload import Quantization
 
@@ -47,6 +48,8 @@ _BLOCKS: Mapping[Ggml, tuple[int, int]] = MappingProxyType(
 """Elements and bytes of one block."""
 _FALLBACK = MappingProxyType({Ggml.Q4_K: Ggml.Q5_0, Ggml.Q5_K: Ggml.Q5_1, Ggml.Q6_K: Ggml.Q8_0})
 """What rows that blocks of 256 do not divide get instead."""
+CONVERTED = frozenset({Packing.FP8, Packing.MXFP4})
+"""Formats of checkpoints that ``convert_hf_to_gguf.py`` reads: it unpacks fp8, and copies experts in mxfp4 as they are."""
 _EXPERTS, _ROUTER = "mlp_experts", "router"
 _FEW_EXPERTS = 8
 """Models of eight experts keep the small attention tensors in more bits."""
@@ -125,7 +128,7 @@ def _formats(model: Architecture, weight: Weight, file: File, base: Ggml, quanti
     name = weight.name.removesuffix(".weight").rpartition(".")[2]
     if len(weight.shape) < 2 or weight.kind in {"norm", _ROUTER}:  # noqa: PLR2004 - vectors are never quantised
         return Ggml.F32, Ggml.F32
-    if weight.kind == _EXPERTS and quantization is Quantization.MXFP4:
+    if weight.kind == _EXPERTS and (quantization is Quantization.MXFP4 or _copied(model, quantization)):
         return Ggml.MXFP4, Ggml.MXFP4
     if file.more is None:
         return base, base
@@ -136,6 +139,12 @@ def _formats(model: Architecture, weight: Weight, file: File, base: Ggml, quanti
         return fixed, fixed
     is_wide = name in _NARROW_BITS or (name in _DOWN and weight.kind != "attention")
     return base, file.more if is_wide else base
+
+
+def _copied(model: Architecture, quantization: Quantization) -> bool:
+    """Tell whether a file without a mixture keeps the experts of its checkpoint (``GptOssModel.dequant_model``)."""
+    own = model.quantization
+    return quantization is Quantization.NONE and own is not None and own.packing is Packing.MXFP4
 
 
 def _layers_with_more_bits(model: Architecture, kind: int) -> int:

@@ -63,7 +63,7 @@ def check_format(model: Architecture, workload: ServeWorkload) -> None:
     if word is Quantization.NONE or scheme_of(word, model) is not own:
         message = (
             f"quantization is {word.value}, but the config packs its weights as {own.packing.value}; "
-            "leave quantization out to serve them so, or drop quantization_config"
+            "leave quantization out to serve them so, or ask for the model in 16 bits, whose config has no quantization_config"
         )
         raise InvalidInputError(message, field="workload.quantization")
 

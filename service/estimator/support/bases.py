@@ -20,7 +20,8 @@ def check_base(model: Architecture, workload: TrainWorkload) -> None:
         return
     if workload.method is Method.FULL:
         message = (
-            f"weights packed as {scheme.packing.value} get no gradient: train adapters on them, or drop quantization_config"
+            f"weights packed as {scheme.packing.value} get no gradient: train adapters on them, or the model in 16 bits, "
+            "whose config has no quantization_config"
         )
         raise InvalidInputError(message, field="workload.method")
     if workload.method is Method.QLORA and scheme.packing is not Packing.BLOCKS_4BIT:

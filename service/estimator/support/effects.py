@@ -33,9 +33,10 @@ _RELEASES: Mapping[Engine, str] = MappingProxyType(
 
 def remarks(model: Architecture, workload: Workload, layout: Layout) -> tuple[str, ...]:
     """Return a sentence for each word without effect, each version that was not read, and a sequence beyond the model's."""
+    unpacked = () if model.unpacked is None else (model.unpacked,)
     if isinstance(workload, ServeWorkload):
-        return (*_long(model, workload.prompt_tokens + workload.output_tokens), *_serving(workload, layout))
-    return (*_long(model, workload.sequence_length), *_training(model, workload, layout))
+        return (*unpacked, *_long(model, workload.prompt_tokens + workload.output_tokens), *_serving(workload, layout))
+    return (*unpacked, *_long(model, workload.sequence_length), *_training(model, workload, layout))
 
 
 def _long(model: Architecture, tokens: int) -> Iterator[str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.encoder_decoder import EncoderDecoder
+from service.estimator.engines.gguf import CONVERTED
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, Workload
 
@@ -26,6 +27,8 @@ class ModelFacts:
     """Positions that the model has a table of; 0 where any number will do."""
     tied: bool
     quantized: bool
+    converts: bool
+    """Whether llama.cpp makes a file of the weights as they are stored."""
     recurrent: bool
     decoder: bool
     alternates: bool
@@ -77,6 +80,7 @@ def facts_of(model: Architecture) -> ModelFacts:
         learned_positions=0 if spec.rotary else spec.max_position_embeddings,
         tied=spec.tie_word_embeddings,
         quantized=model.quantization is not None,
+        converts=model.quantization is None or model.quantization.packing in CONVERTED,
         recurrent=model.recurrent,
         decoder=model.shifts_labels,
         alternates=bool(model.order),

@@ -130,7 +130,13 @@ def test_int8_keeps_the_inputs_that_its_context_holds() -> None:
         (GPTQ, {"method": Method.LORA, "fp32_norms_and_head": True}, "workload.fp32_norms_and_head", InvalidInputError),
         (None, {"method": Method.LORA, "fp32_norms_and_head": True}, "workload.fp32_norms_and_head", InvalidInputError),
         (None, {"method": Method.LORA, "double_quantization": False}, "workload.double_quantization", InvalidInputError),
-        ({"quant_method": "mxfp4"}, {"method": Method.LORA}, "model", NotModelledError),
+        ({"quant_method": "mxfp4"}, {"method": Method.QLORA}, "workload.method", InvalidInputError),
+        (
+            {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}},
+            {"method": Method.LORA},
+            "model",
+            NotModelledError,
+        ),
         (
             GPTQ | {"modules_to_not_convert": ["model.layers.1.mlp"]},
             {"method": Method.LORA},

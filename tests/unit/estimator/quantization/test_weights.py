@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.catalog.models import load_config, resolve_model
+from service.catalog.models import load_architecture, load_config, resolve_model
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.errors import NotModelledError
@@ -16,16 +16,6 @@ from service.estimator.quantization.weights import INT8, NF4, placements, scheme
 from service.estimator.workload import Quantization
 from tests.builders import a_mixture, a_model
 
-GPT_OSS = {
-    "quant_method": "mxfp4",
-    "modules_to_not_convert": [
-        "model.layers.*.self_attn",
-        "model.layers.*.mlp.router",
-        "model.embed_tokens",
-        "lm_head",
-    ],
-}
-
 
 def a_quantised(name: str, quantization: Mapping[str, object]) -> Architecture:
     """Return a model of the catalogue with a quantization_config."""
@@ -34,7 +24,7 @@ def a_quantised(name: str, quantization: Mapping[str, object]) -> Architecture:
 
 def test_gpt_oss_is_its_published_checkpoint() -> None:
     """openai/gpt-oss-20b's model.safetensors.index.json says a total_size of 13761264768."""
-    model = a_quantised("gpt-oss-20b", GPT_OSS)
+    model = load_architecture(resolve_model("openai/gpt-oss-20b"))
 
     assert model.quantization is not None
     assert weight_bytes(model, model.quantization, DType.BF16).total == 13_761_264_768
@@ -108,7 +98,7 @@ def test_mxfp4_needs_experts() -> None:
 
 def test_the_scheme_survives_our_own_spec() -> None:
     """What ``describe`` writes is read back, and it is part of what tells models apart."""
-    model = a_quantised("gpt-oss-20b", GPT_OSS)
+    model = load_architecture(resolve_model("openai/gpt-oss-20b"))
 
     again = architecture_from_spec(model.describe())
 

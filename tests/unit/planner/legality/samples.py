@@ -44,7 +44,7 @@ MODELS = (
     "t5-small",
     "whisper-tiny",
     "olmo-2-13b",
-    "gpt-oss-20b",
+    "gpt-oss-20b-bf16",
     "bloom-7b1",
     "mamba-130m",
     "starcoder2-3b",

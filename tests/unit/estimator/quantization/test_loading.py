@@ -1,0 +1,96 @@
+"""What becomes of a checkpoint in mxfp4: packed where it is served by engines, unpacked where it is trained."""
+
+from typing import Any
+
+import pytest
+
+from service.catalog.gpus import resolve_gpu
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.errors import InvalidInputError
+from service.estimator.estimate import estimate
+from service.estimator.layout import Layout
+from service.estimator.quantization.loading import as_loaded
+from service.estimator.result import Estimate
+from service.estimator.workload import Engine, Lora, Method, Quantization, ServeWorkload, TrainWorkload, Workload
+
+H100 = resolve_gpu("H100-SXM5-80GB").device()
+PACKED, PLAIN = 13_761_264_768, 41_829_514_368
+"""``total_size`` of openai/gpt-oss-20b and two bytes for each of its 20,914,757,184 parameters."""
+
+
+def ask(workload: Workload, model: str = "openai/gpt-oss-20b") -> Estimate:
+    """Ask what gpt-oss needs on an H100."""
+    return estimate(load_architecture(resolve_model(model)), workload, layout=Layout(), device=H100)
+
+
+def weights(answer: Estimate) -> int:
+    """Return the bytes of the weights."""
+    return sum(part.bytes for part in answer.components if part.name == "weights")
+
+
+def serving(engine: Engine, **words: Any) -> ServeWorkload:  # noqa: ANN401 - words differ
+    """Return a few short requests to an engine."""
+    return ServeWorkload(engine=engine, num_sequences=2, prompt_tokens=500, output_tokens=12, **words)
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM])
+def test_engines_serve_experts_as_they_were_published(engine: Engine) -> None:
+    """Rotary tables and what blocks leave over come on top."""
+    answer = ask(serving(engine))
+
+    assert weights(answer) == pytest.approx(PACKED, rel=0.002)
+    assert not any("mxfp4" in line for line in answer.warnings)
+
+
+def test_the_large_one_fits_the_gpu_it_was_made_for() -> None:
+    """openai/gpt-oss-120b: on a single GPU of 80 GB (its model card)."""
+    answer = ask(serving(Engine.VLLM, max_model_len=8192), "openai/gpt-oss-120b")
+
+    assert weights(answer) == pytest.approx(65.25e9, rel=0.002)
+    assert answer.device_bytes < H100.usable_bytes
+
+
+def test_transformers_unpacks_unless_it_has_the_kernels() -> None:
+    """``Mxfp4HfQuantizer.validate_environment``: without triton and kernels the model becomes bf16; the answer says so."""
+    plain, kernels = ask(serving(Engine.TRANSFORMERS)), ask(serving(Engine.TRANSFORMERS, quantization=Quantization.MXFP4))
+
+    assert weights(plain) == pytest.approx(PLAIN, abs=1024)
+    assert any("kernels" in line for line in plain.warnings)
+    assert weights(kernels) == pytest.approx(PACKED, abs=1024)
+    assert not any("kernels" in line for line in kernels.warnings)
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_training_is_that_of_the_unpacked_model(method: Method) -> None:
+    """``Mxfp4HfQuantizer.is_trainable`` is false: training starts with ``dequantize=True``."""
+    workload = TrainWorkload(sequence_length=64, method=method, lora=None if method is Method.FULL else Lora(rank=8))
+
+    packed, plain = ask(workload), ask(workload, "gpt-oss-20b-bf16")
+
+    assert packed.device_bytes == plain.device_bytes
+    assert [line for line in packed.warnings if line not in plain.warnings] == [
+        line for line in packed.warnings if "mxfp4" in line
+    ]
+    assert len(packed.warnings) == len(plain.warnings) + 1
+
+
+def test_nf4_is_not_made_of_mxfp4() -> None:
+    """``qlora`` quantises what is in 16 bits."""
+    with pytest.raises(InvalidInputError, match="mxfp4"):
+        ask(TrainWorkload(sequence_length=64, method=Method.QLORA, lora=Lora(rank=8)))
+
+
+def test_files_keep_the_experts_of_the_checkpoint() -> None:
+    """``GptOssModel.dequant_model`` of ``convert_hf_to_gguf.py``: experts are copied, the rest is F16."""
+    plain, asked = ask(serving(Engine.LLAMA_CPP)), ask(serving(Engine.LLAMA_CPP, quantization=Quantization.MXFP4))
+
+    assert weights(asked) < weights(plain) < PACKED
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "llama-3-8b"])
+def test_other_formats_are_loaded_as_they_are(name: str) -> None:
+    """Nothing else is unpacked."""
+    model = load_architecture(resolve_model(name))
+
+    assert as_loaded(model, TrainWorkload(sequence_length=64)) is model
+    assert as_loaded(model, serving(Engine.TRANSFORMERS)) is model
