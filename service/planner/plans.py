@@ -108,7 +108,8 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
         nearer = search.rejection(closest.num_gpus, nearest_of_all=True) or closest
         rejected = tuple(nearer if miss is closest else miss for miss in rejected)
         closest = nearer
-    reason = why_none(question, offer, counts, closest, placeable=placeable)
+    tried = [count for count in counts if space.slots(count)]
+    reason = why_none(question, offer, tried, closest, placeable=placeable)
     unused = "" if space.slots(counts[-1]) else f"; more are of no use: {why_unfilled(space, counts[-1])}"
     return Plan(num_gpus=None, candidates=(), rejected=rejected, searched=searched, reason=reason + unused, closest=closest)
 
