@@ -14,6 +14,7 @@ from service.cli.tables import console, show_bytes, table, titled
 from service.errors import InvalidRequestError
 
 _SHOWN_NODES = 16
+_TAKEN = {"drained_gpus": "drained", "mig_gpus": "in slices"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +60,9 @@ def show_cluster(cluster: Document) -> None:
     """Print one cluster: its pools, its slices, and who holds what."""
     screen = console()
     screen.print(titled(cluster["name"], _pools(cluster)))
+    for pool in cluster["pools"]:
+        if taken := [f"{pool[name]} {words}" for name, words in _TAKEN.items() if pool[name]]:
+            screen.print(f"{pool['name']}: of {pool['total_gpus']} GPUs {', '.join(taken)}", soft_wrap=True, markup=False)
     if slices := list(_slices(cluster)):
         columns = ("pool", "MIG profile", "slices", "held or reserved", "free")
         screen.print(titled("slices, on nodes of every state", table(columns, slices, right=columns[2:])))
@@ -67,15 +71,13 @@ def show_cluster(cluster: Document) -> None:
 
 
 def _pools(cluster: Document) -> Table:
-    columns = ("pool", "GPU", "per node", "GPUs", "drained", "in slices", "reserved", "free", "host memory")
+    columns = ("pool", "GPU", "per node", "GPUs", "reserved", "free", "host memory")
     rows = [
         (
             pool["name"],
             pool["gpu"],
             str(pool["gpus_per_node"]),
             str(pool["total_gpus"]),
-            str(pool["drained_gpus"]),
-            str(pool["mig_gpus"]),
             str(pool["reserved_gpus"]),
             str(pool["free_gpus"]),
             show_bytes(pool["host_memory_bytes"]),

@@ -58,9 +58,21 @@ def test_a_cluster_shows_its_slices_and_who_holds_what(capsys: pytest.CaptureFix
     show_cluster({"name": "prod", "pools": [{**pool, **counts}]})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
 
-    assert ["a", "A100", "8", "16", "5", "4", "0", "1", "-"] in rows
+    assert ["a", "A100", "8", "16", "0", "1", "-"] in rows
+    assert ["a:", "of", "16", "GPUs", "5", "drained,", "4", "in", "slices"] in rows
     assert ["a", "1g.10gb", "28", "6", "22"] in rows
     assert ["a", "team-vision", "4", "n1,", "n2"] in rows
+
+
+def test_a_cluster_of_whole_gpus_says_nothing_of_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pool that is neither drained nor cut is shown as it always was."""
+    counts = {"gpus_per_node": 8, "total_gpus": 16, "drained_gpus": 0, "mig_gpus": 0, "reserved_gpus": 0, "free_gpus": 16}
+
+    show_cluster({"name": "prod", "pools": [{"name": "a", "gpu": "L4", "host_memory_bytes": None, "nodes": None, **counts}]})
+    shown = capsys.readouterr().out
+
+    assert shown.split()[-7:] == ["a", "L4", "8", "16", "0", "16", "-"]
+    assert not any(word in shown for word in ("drained", "held", "slices"))
 
 
 def test_a_key_without_an_end_does_not_look_revoked(
