@@ -10,12 +10,13 @@ from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate, Interval, Throughput
 from service.estimator.speed.throughput import step_clock, untimed
-from service.estimator.speed.training import SECONDS_PER_HOUR, StepClock
+from service.estimator.speed.training import StepClock
 from service.estimator.workload import Checkpointing, Offload, ServeWorkload, TrainWorkload, Workload
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.pace import seconds_per_token
 from service.planner.space import MAX_MICRO_BATCH_SIZE, TIMES, Limits
 from service.planner.subject import Subject
+from service.planner.time_bounds import TimeBounds
 
 _NOTHING = Interval(0, 0)
 _NO_MEMORY = Estimate(
@@ -60,6 +61,8 @@ class Clock:
         self._steps: StepClock | None = None
         if isinstance(workload, TrainWorkload) and untimed(subject.architecture, device) is None:
             self._steps = step_clock(subject.architecture, workload, device, subject.works)
+        is_bounded = self.is_limited and isinstance(workload, TrainWorkload)
+        self.bounds = TimeBounds(space, self._steps) if is_bounded else None
 
     def throughput(self, workload: Workload, layout: Layout) -> Throughput | None:
         """Return the time of a configuration; None where nobody told the GPU's rates."""
@@ -125,42 +128,60 @@ class Clock:
             return True
         return throughput is not None and next(_broken(self._limits, workload, throughput), None) is None
 
-    @property
-    def most_seconds_per_token(self) -> float:
-        """Return the time of one token of the whole job that the limits allow."""
-        limits, workload = self._limits, self._space.question.workload
-        least = limits.min_tokens_per_second
-        most = float("inf") if least is None else 1 / least
-        if limits.max_hours is None or not isinstance(workload, TrainWorkload) or workload.num_tokens is None:
-            return most
-        return min(most, limits.max_hours * SECONDS_PER_HOUR / workload.num_tokens)
+    def in_time(
+        self, slots: Iterable[Slot], batches: Callable[[Slot], Sequence[Batch]], *, able: Callable[[Slot], bool]
+    ) -> Iterator[tuple[Slot, Batch]]:
+        """Yield the configurations of training that keep the limits, the fastest first; nothing slower per token is timed."""
+        bounds = self.bounds
+        assert bounds is not None  # noqa: S101 - asked where training is limited
+        for seconds, slot, batch in self.by_time(slots, batches, able=able):
+            if seconds > bounds.most_seconds_per_token * (1 + ALIKE):
+                return
+            workload, layout = self._space.config(slot, batch)
+            if self.is_in_time(workload, self.throughput(workload, layout)):
+                yield slot, batch
 
-    def may_step_in_time(self, slot: Slot, batches: Sequence[Batch]) -> bool:
-        """Whether the shortest step of a slot keeps the limit of a step: one with the fewest tokens."""
-        most = self._limits.max_step_time_s
-        if most is None or not batches:
-            return True
-        shortest = self._space.config(slot, _shortest(batches))[0]
-        assert isinstance(shortest, TrainWorkload)  # noqa: S101 - the question of a limit of steps
-        seconds = None if self._steps is None else self._steps.seconds(shortest, slot.layout)
-        return seconds is not None and seconds <= most
+    def may_keep(self, slot: Slot, batch: Batch) -> bool:
+        """Whether a configuration may keep the limits of time, as far as its step alone tells."""
+        return self.bounds is None or self.bounds.may_keep(slot, batch)
 
     def by_excess(
         self, slots: Iterable[Slot], batches: Callable[[Slot], Sequence[Batch]], *, able: Callable[[Slot], bool]
     ) -> Iterator[tuple[float, Slot, Batch]]:
         """Yield configurations, those that come nearest to the limits of time first."""
-        serves = isinstance(self._space.question.workload, ServeWorkload)
-        if not serves and self._limits.max_step_time_s is None:
+        if self.bounds is None:
+            pairs = [(slot, batch) for slot in slots for batch in batches(slot)]
+            for slot, batch in sorted(pairs, key=lambda pair: self._excess(*pair)):
+                yield self.seconds_per_token(slot, batch), slot, batch
+        elif self._limits.max_step_time_s is None:
             yield from self.by_time(slots, batches, able=able)
-            return
-        pairs = [
-            (slot, batch)
-            for slot in slots
-            for batch in batches(slot)
-            if serves or batch.micro_batch_size == min(one.micro_batch_size for one in batches(slot))
+        else:
+            for slot, batch in self._by_excess(slots, batches, self.bounds, able=able):
+                yield self.seconds_per_token(slot, batch), slot, batch
+
+    @staticmethod
+    def _by_excess(
+        slots: Iterable[Slot],
+        batches: Callable[[Slot], Sequence[Batch]],
+        bounds: TimeBounds,
+        *,
+        able: Callable[[Slot], bool],
+    ) -> Iterator[tuple[Slot, Batch]]:
+        """Yield the smallest batches of the slots that are able; a slot is looked into when none that is known is nearer."""
+        order = count()
+        heap: list[tuple[float, int, Slot, Batch | None]] = [
+            (bounds.least_excess(slot), next(order), slot, None) for slot in slots if batches(slot)
         ]
-        for slot, batch in sorted(pairs, key=lambda pair: self._excess(*pair)):
-            yield self.seconds_per_token(slot, batch), slot, batch
+        heapify(heap)
+        while heap:
+            _, _, slot, batch = heappop(heap)
+            if batch is not None:
+                yield slot, batch
+            elif able(slot):
+                found = batches(slot)
+                least = min(each.micro_batch_size for each in found)
+                for each in (each for each in found if each.micro_batch_size == least):
+                    heappush(heap, (bounds.excess(slot, each), next(order), slot, each))
 
     def _excess(self, slot: Slot, batch: Batch) -> float:
         """Return how many times over the limit that is broken most a configuration is."""
@@ -262,16 +283,6 @@ def _in_figures(value: float) -> str:
     if value >= 100:  # noqa: PLR2004 - three figures before the point
         return f"{value:,.0f}"
     return f"{value:.{max(2 - floor(log10(value)), 0)}f}".rstrip("0").rstrip(".") if value > 0 else "0"
-
-
-def _shortest(batches: Sequence[Batch]) -> Batch:
-    """Return the batch with the shortest step, and less: the smallest of everything, and nothing computed again."""
-    return Batch(
-        recomputed=max(batch.recomputed for batch in batches),
-        micro_batch_size=min(batch.micro_batch_size for batch in batches),
-        flying=1,
-        steps=min(batch.steps for batch in batches),
-    )
 
 
 def _complexity(slot: Slot, batch: Batch) -> tuple[int, int, int, int]:

@@ -126,16 +126,19 @@ def _without_counts(search: Search, offer: Offer) -> Plan:
 
 def _fewest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
     """Return the fastest on the fewest GPUs on which something is enough once everything is known."""
-    misses: list[Rejected] = []
-    for count in counts:
+    for index, count in enumerate(counts):
         if search.suffices(count):
             found = tuple(islice(search.best(count), 1))
             if found:
-                return found, tuple(misses)
-        miss = search.rejection(count)
-        if miss is not None:
-            misses.append(miss)
-    return (), _told_once(misses) if isinstance(search.question.workload, ServeWorkload) else tuple(misses)
+                return found, _misses(search, counts[:index])
+    misses = _misses(search, counts)
+    return (), _told_once(misses) if isinstance(search.question.workload, ServeWorkload) else misses
+
+
+def _misses(search: Search, counts: Sequence[int]) -> tuple[Rejected, ...]:
+    """Return why numbers of GPUs are too few, asked from the largest down: what has no room there has none on fewer."""
+    told = [miss for count in reversed(counts) if (miss := search.rejection(count)) is not None]
+    return tuple(reversed(told))
 
 
 def _told_once(misses: Sequence[Rejected]) -> tuple[Rejected, ...]:
@@ -158,7 +161,7 @@ def _fastest(search: Search, counts: Sequence[int]) -> tuple[tuple[Candidate, ..
             found = better
     if found:
         return found, ()
-    return (), tuple(miss for count in counts if (miss := search.rejection(count)) is not None)
+    return (), _misses(search, counts)
 
 
 def _from_the_fastest(search: Search, counts: Sequence[int]) -> Iterator[tuple[int, tuple[Slot, ...] | None]]:

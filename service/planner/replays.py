@@ -64,3 +64,10 @@ def alike(slot: Slot, batch: Batch) -> object:
     layout = slot.layout
     degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.shards, layout.zero_stage)
     return slot.way.name, degrees, slot.offload, slot.quantization, batch
+
+
+def without_shards(slot: Slot, batch: Batch) -> object:
+    """Return what slots have in common that differ in how many ranks share their states, and in nothing else."""
+    layout = slot.layout
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel, layout.context_parallel)
+    return slot.way.name, degrees, layout.zero_stage, slot.offload, batch

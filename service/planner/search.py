@@ -7,12 +7,12 @@ from dataclasses import replace
 from service.estimator.errors import EstimatorError
 from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, TrainWorkload
-from service.planner.bounds import kept_of_sequence, states_of
 from service.planner.candidates import Candidate, Rejected, rejected
-from service.planner.clock import ALIKE, Clock, too_slow
+from service.planner.clock import Clock, too_slow
 from service.planner.layouts import Batch, Slot, Space
 from service.planner.moves import Config
-from service.planner.replays import Ahead, Tried, alike, nearest_to_replay
+from service.planner.replays import Ahead, Tried, alike, nearest_to_replay, without_shards
+from service.planner.room import Room
 from service.planner.subject import Subject, asked_once
 from service.planner.verdict import judge, missing_bytes
 
@@ -25,81 +25,57 @@ class Search:
         self.space, self.question = space, space.question
         serves = isinstance(self.question.workload, ServeWorkload)
         self.subject = subject = asked_once(subject) if serves else subject
-        self.num_considered = self.num_estimated = 0
+        self.num_estimated = 0
         self.pruned: Counter[str] = Counter()
+        self.room = Room(subject, space, self.pruned)
         self.refusal: EstimatorError | None = None
         self.ahead = Ahead(subject.device.usable_bytes, is_confident=self.question.limits.confidence is not None)
         self.clock = Clock(subject, space)
-        self._states = states_of(subject.architecture, self.question.workload)
-        self._before_gradients = replace(self._states, gradients=0)
-        self._kept = kept_of_sequence(subject.architecture, self.question.workload)
         self._tried: dict[Slot, list[Tried]] = {}
         self._hopeless: dict[object, int] = {}
         self._confident = self.question.limits.confidence is not None
-        self._bounded: dict[int, tuple[Slot, ...]] = {}
         self._leasts: dict[int, bool] = {}
-        self._needs: dict[Slot, int] = {}
-        self._roomy: dict[Slot, tuple[Batch, ...]] = {}
+        self._too_large: dict[object, int] = {}
+        self._hasty: dict[Slot, bool] = {}
 
-    def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
-        """Return the slots whose states alone leave room, those that need least first."""
-        found = self._bounded.get(num_gpus)
-        if found is None:
-            found = self._bounded[num_gpus] = self._with_states(self.space.slots(num_gpus))
-        return found
-
-    def _with_states(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
-        """Return those of some slots whose states have room, those that need least first."""
-        usable, kept = self.subject.device.usable_bytes, []
-        for slot in slots:
-            needs = self._needs.get(slot)
-            if needs is None:
-                needs = self._needs[slot] = self._states.of_one(slot)
-                layouts = len(self.space.batches(slot))
-                self.num_considered += layouts
-                self.pruned["states_alone"] += layouts * (needs > usable)
-            if needs <= usable:
-                kept.append((needs, slot))
-        kept.sort(key=lambda pair: (pair[0], -pair[1].layout.context_parallel))
-        return tuple(slot for _, slot in kept)
-
-    def roomy(self, slot: Slot) -> tuple[Batch, ...]:
-        """Return the batches of which what backward needs has room beside the states, once; gradients come later."""
-        found = self._roomy.get(slot)
-        if found is None:
-            found = self._roomy[slot] = tuple(self._with_room(slot))
-            self.pruned["activations_alone"] += len(self.space.batches(slot)) - len(found)
-        return found
-
-    def _with_room(self, slot: Slot) -> Iterator[Batch]:
-        layout = slot.layout
-        split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
-        room = (self.subject.device.usable_bytes - self._before_gradients.of_one(slot)) * split
-        for batch in self.space.batches(slot):
-            kept = self._kept.everything if batch.keeps_everything else self._kept.inputs
-            if kept * batch.micro_batch_size * batch.flying <= room:
-                yield batch
+    @property
+    def num_considered(self) -> int:
+        """Return how many configurations were looked at."""
+        return self.room.num_considered
 
     def suffices(self, num_gpus: int) -> bool:
         """Whether some configuration of so many GPUs is enough."""
-        if self.clock.is_limited and not isinstance(self.question.workload, ServeWorkload):
-            if self._first_in_time(num_gpus) is not None:
+        slots = self._in_haste(self.room.bounded(num_gpus))
+        if self.clock.bounds is not None:
+            fast = self.clock.in_time(slots, self.room.roomy, able=self._is_open)
+            if any(self._fits(slot, batch) for slot, batch in fast):
                 return True
-        elif any(self._smallest_fits(slot) for slot in self.bounded(num_gpus)):
+        elif any(self._smallest_fits(slot) for slot in slots):
             return True
-        return next(self._replayed_fits(self.bounded(num_gpus)), None) is not None
+        return next(self._replayed_fits(slots), None) is not None
+
+    def _in_haste(self, slots: Sequence[Slot]) -> Sequence[Slot]:
+        """Return the slots that may keep the limits of time, as far as their steps alone tell."""
+        bounds = self.clock.bounds
+        if bounds is None:
+            return slots
+        for slot in slots:
+            if slot not in self._hasty:
+                self._hasty[slot] = bounds.may_any_keep(slot)
+                self.pruned["time_alone"] += 0 if self._hasty[slot] else len(self.space.batches(slot))
+        return [slot for slot in slots if self._hasty[slot]]
 
     def best(
         self, num_gpus: int, *, faster_than: float | None = None, among: Iterable[Slot] | None = None
     ) -> Iterator[Candidate]:
         """Yield what is enough on so many GPUs as it is shown, the fastest first; each way and recomputation once."""
         seen: set[object] = set()
-        slots = self.bounded(num_gpus) if among is None else self._with_states(among)
-        for seconds, slot, batch in self.clock.by_time(slots, self.roomy, able=self._is_open):
+        slots = self._in_haste(self.room.bounded(num_gpus) if among is None else self.room.with_states(among))
+        for seconds, slot, batch in self.clock.by_time(slots, self.room.roomy, able=self._is_open):
             if faster_than is not None and seconds >= faster_than:
                 return
             kind = (slot.way.name, slot.layout.zero_stage, slot.offload, slot.quantization, batch.recomputed)
-            if kind in seen:
+            if kind in seen or not self.clock.may_keep(slot, batch):
                 continue
             if not self._fits(slot, batch) and not self.ahead.takes(slot, self._found(slot, batch)):
                 continue
@@ -115,10 +91,13 @@ class Search:
 
         Where states alone have no room, the one with the smallest stands for all unless the ``nearest_of_all`` is asked.
         """
-        bounded, usable = self.bounded(num_gpus), self.subject.device.usable_bytes
+        late = self._late(num_gpus) if self.clock.is_limited else None
+        if late is not None:
+            return late
+        bounded, usable = self.room.bounded(num_gpus), self.subject.device.usable_bytes
         nearest: tuple[int, Slot, Batch] | None = None
-        for slot in bounded or sorted(self.space.slots(num_gpus), key=self._needs.__getitem__):
-            if nearest and not bounded and (not nearest_of_all or self._needs[slot] - usable >= nearest[0]):
+        for slot in bounded or sorted(self.space.slots(num_gpus), key=self.room.lacking):
+            if nearest and not bounded and (not nearest_of_all or self.room.lacking(slot) >= nearest[0]):
                 break
             tried = self._least(slot)
             if tried.estimate is not None and (nearest is None or tried.missing_bytes < nearest[0]):
@@ -126,20 +105,34 @@ class Search:
         if nearest is None:
             return None
         _, slot, batch = nearest
-        workload, layout = self.space.config(slot, batch)
-        found = self._candidate((workload, layout), self.subject.evaluate(workload, layout), 0.0)
-        if not found.missing_bytes:  # its numbers suffice, so that it takes too long, or a replay reserves more
+        found = self._explained(slot, batch)
+        if not found.missing_bytes:  # its numbers suffice, so that a replay reserves more
             found = self.answered(slot, batch, 0.0) or found
-        elif self.clock.is_limited:  # one that is enough once it is replayed may be what takes too long
-            found = next(self._replayed_fits(self.bounded(num_gpus), in_time=False), found)
-            if not found.missing_bytes:
-                slow = too_slow(self.question.limits, (found.workload, found.throughput))
-                return rejected(found, usable, too_slow=slow)
-        slow = None
-        if self.clock.is_limited and not found.missing_bytes:
-            found = self._nearest_in_time(num_gpus) or found
-            slow = too_slow(self.question.limits, (found.workload, found.throughput))
-        return rejected(found, usable, too_slow=slow)
+        return rejected(found, usable)
+
+    def _late(self, num_gpus: int) -> Rejected | None:
+        """Return that what has room on so many GPUs takes too long; nothing where nothing has, or what has is in time.
+
+        It is told of numbers alone, which a replay of each would cost a hundred times over, unless only a replay has room.
+        """
+        bounded, usable = self.room.bounded(num_gpus), self.subject.device.usable_bytes
+        nearest = self.clock.by_excess(bounded, self.room.roomy, able=self._is_open)
+        fitting = (self._explained(slot, batch) for _, slot, batch in nearest if self._may_be_told(slot, batch))
+        found = next(fitting, None) or next(self._replayed_fits(bounded, in_time=False), None)
+        slow = None if found is None else too_slow(self.question.limits, (found.workload, found.throughput))
+        return None if found is None or slow is None else rejected(found, usable, too_slow=slow)
+
+    def _may_be_told(self, slot: Slot, batch: Batch) -> bool:
+        """Whether a batch fits; one that does not rules out the same on fewer shards, and the least of its slot all others."""
+        others, shards = without_shards(slot, batch), slot.layout.shards
+        if shards <= self._too_large.get(others, 0):
+            return False
+        fits = self._fits(slot, batch)
+        if not fits:
+            self._too_large[others] = shards
+            if self._is_least(self.space.batches(slot)):
+                self._fits(slot, self.space.batches(slot)[0])
+        return fits
 
     def answered(self, slot: Slot, batch: Batch, seconds: float) -> Candidate | None:
         """Return a candidate as it is shown: with all that is known of it; None where it is refused after all."""
@@ -149,10 +142,18 @@ class Search:
         except EstimatorError as refusal:
             self.refusal = self.refusal or refusal
             return None
-        throughput = self.subject.throughput(workload, layout, estimate)
-        if throughput is not None and isinstance(workload, TrainWorkload):
+        return self._timed((workload, layout), estimate, seconds)
+
+    def _explained(self, slot: Slot, batch: Batch) -> Candidate:
+        """Return a candidate with what its bytes are made of, and no replay."""
+        workload, layout = self.space.config(slot, batch)
+        return self._timed((workload, layout), self.subject.evaluate(workload, layout), 0.0)
+
+    def _timed(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
+        throughput = self.subject.throughput(*config, estimate)
+        if throughput is not None and isinstance(config[0], TrainWorkload):
             seconds = 1 / throughput.tokens_per_second
-        return replace(self._candidate((workload, layout), estimate, seconds), throughput=throughput)
+        return replace(self._candidate(config, estimate, seconds), throughput=throughput)
 
     def _candidate(self, config: Config, estimate: Estimate, seconds: float) -> Candidate:
         return Candidate(
@@ -164,24 +165,6 @@ class Search:
             missing_bytes=self._missing(estimate),
             seconds_per_token=seconds,
         )
-
-    def _nearest_in_time(self, num_gpus: int) -> Candidate | None:
-        """Return what has room and comes nearest to the limits of time."""
-        for seconds, slot, batch in self.clock.by_excess(self.bounded(num_gpus), self.roomy, able=self._is_open):
-            if self._fits(slot, batch):
-                return self.answered(slot, batch, seconds)
-        return None
-
-    def _first_in_time(self, num_gpus: int) -> tuple[Slot, Batch] | None:
-        """Return the fastest that has room and keeps the limits of time; nothing slower per token than they allow is timed."""
-        most = self.clock.most_seconds_per_token
-        slots = [slot for slot in self.bounded(num_gpus) if self.clock.may_step_in_time(slot, self.roomy(slot))]
-        for seconds, slot, batch in self.clock.by_time(slots, self.roomy, able=self._is_open):
-            if seconds > most * (1 + ALIKE):
-                return None
-            if self._in_time(slot, batch) and self._fits(slot, batch):
-                return slot, batch
-        return None
 
     def _smallest_fits(self, slot: Slot) -> bool:
         """Whether some batch of a slot fits; a question with limits of time asks for one that is in time as well."""
@@ -278,7 +261,9 @@ class Search:
 
     def _replayed_fits(self, slots: Sequence[Slot], *, in_time: bool = True) -> Iterator[Candidate]:
         """Yield what is enough only when the allocator is replayed, of the configurations that come nearest."""
-        near = nearest_to_replay(((slot, self._least(slot)) for slot in slots), self.subject.device.usable_bytes)
+        first = ((slot, self.space.batches(slot)[0]) for slot in slots)
+        tried = ((slot, self._least(slot)) for slot, batch in first if not in_time or self.clock.may_keep(slot, batch))
+        near = nearest_to_replay(tried, self.subject.device.usable_bytes)
         for slot in near:
             batch = self.space.batches(slot)[0]
             if self._lacks_at_best(slot, batch):

@@ -134,7 +134,7 @@ def test_a_batch_without_room_for_its_inputs_does_not_fit(workload: TrainWorkloa
         (slot, batch)
         for slot in search.space.slots(count)
         for batch in search.space.batches(slot)
-        if batch not in search.roomy(slot)
+        if batch not in search.room.roomy(slot)
     ]
     if left_out:
         slot, batch = left_out[index % len(left_out)]

@@ -86,7 +86,7 @@ def test_the_closest_is_the_nearest_of_all(max_gpus: int) -> None:
         missing_bytes(subject.numbers(*search.space.config(slot, batch)), device, confident=True) for slot, batch in listed
     ]
 
-    assert not search.bounded(plan.closest.num_gpus)
+    assert not search.room.bounded(plan.closest.num_gpus)
     assert plan.closest.missing_bytes == min(lacking)
     assert plan.closest in plan.rejected
 
