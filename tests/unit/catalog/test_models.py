@@ -115,3 +115,23 @@ print(sum("/configs/" in path and path.endswith(".json") for path in opened))
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
     assert ran.stdout.strip() == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "positions"),
+    [
+        ("Qwen/Qwen3-30B-A3B", 40960),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", 262144),
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", 262144),
+        ("Qwen/Qwen3-235B-A22B-Thinking-2507", 262144),
+        ("Qwen/Qwen3-4B-Instruct-2507", 262144),
+        ("Qwen/Qwen2.5-7B", 131072),
+        ("Qwen/Qwen2.5-7B-Instruct", 32768),
+        ("Qwen/Qwen2.5-Math-7B", 4096),
+        ("Qwen/QwQ-32B", 40960),
+        ("zai-org/GLM-4.6", 202752),
+    ],
+)
+def test_a_hub_id_has_the_positions_of_its_own_config(name: str, positions: int) -> None:
+    """What an engine without max_model_len makes room for: models of one shape differ in it."""
+    assert load_config(resolve_model(name))["max_position_embeddings"] == positions
