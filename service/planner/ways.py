@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
+from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Sharding
 from service.estimator.workload import Framework, Offload, OffloadTarget, Quantization, ServeWorkload, TrainWorkload
 from service.planner.legality.rules import load_stack
@@ -42,11 +43,17 @@ def ways_to_train() -> Iterator[Way]:
 
 
 def ways(question: Question) -> tuple[Way, ...]:
-    """Return the ways that a question leaves; what it fixes itself, if none of ours does that."""
+    """Return the ways that a question leaves; what it fixes itself, if none of ours does that.
+
+    Raises InvalidInputError where what it fixes is none of the ways that it allows.
+    """
     workload = question.workload
     if isinstance(workload, ServeWorkload):
         return (Way(name=workload.engine.value),)
-    left = tuple(way for way in ways_to_train() if _is_asked(way, question, workload))
+    asked = tuple(way for way in ways_to_train() if _is_asked(way, question, workload))
+    left = tuple(way for way in asked if _is_allowed(way, question))
+    if asked and not left:
+        raise _contradiction(question, workload)
     return left or (_as_asked(question, workload),)
 
 
@@ -83,15 +90,33 @@ def expanded(names: Iterable[str]) -> frozenset[str]:
     return frozenset(way.name for way in ways_to_train() if asked & {way.name, way.framework and way.framework.value})
 
 
+def _is_allowed(way: Way, question: Question) -> bool:
+    return question.frameworks is None or way.name in expanded(question.frameworks)
+
+
 def _is_asked(way: Way, question: Question, workload: TrainWorkload) -> bool:
-    if question.frameworks is not None and way.name not in expanded(question.frameworks):
-        return False
-    asked = (
-        ("framework", way.framework is workload.framework),
-        ("sharding", way.sharding is question.layout.sharding),
-        ("zero_stage", question.layout.zero_stage in way.stages),
+    return all(held for _, held in _pins(way, question, workload))
+
+
+def _pins(way: Way, question: Question, workload: TrainWorkload) -> Iterator[tuple[str, bool]]:
+    """Yield each word of a way that the request fixes, and whether the way keeps to it."""
+    layout = question.layout
+    words = (
+        (f"framework {workload.framework.value}", "framework", way.framework is workload.framework),
+        (f"sharding {layout.sharding.value}", "sharding", way.sharding is layout.sharding),
+        (f"zero_stage {layout.zero_stage}", "zero_stage", layout.zero_stage in way.stages),
     )
-    return all(held or question.is_open(name) for name, held in asked)
+    yield from ((said, held) for said, name, held in words if not question.is_open(name))
+
+
+def _contradiction(question: Question, workload: TrainWorkload) -> InvalidInputError:
+    """Return which words of a request are of none of the ways that its ``frameworks`` allow."""
+    allowed = [dict(_pins(way, question, workload)) for way in ways_to_train() if _is_allowed(way, question)]
+    said = list(allowed[0]) if allowed else []
+    never = [word for word in said if not any(held[word] for held in allowed)] or said
+    names = ", ".join(sorted(question.frameworks or ()))
+    message = f"frameworks allows {names} alone, and the request fixes {' with '.join(never)}: no way to train is both"
+    return InvalidInputError(message, field="constraints.frameworks")
 
 
 def _as_asked(question: Question, workload: TrainWorkload) -> Way:

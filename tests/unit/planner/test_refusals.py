@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.estimator.errors import InvalidInputError
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Sharding
 from service.estimator.units import GIB, MIB
@@ -121,3 +122,27 @@ def test_a_price_without_a_budget_is_no_reason() -> None:
     assert plan.reason is not None
     assert "costs" not in plan.reason
     assert "more are of no use: a global batch of 10 cannot be dealt out to 5 data-parallel ranks of 5" in plan.reason
+
+
+@pytest.mark.parametrize(
+    ("fixed", "allowed", "said"),
+    [
+        ({"framework"}, "deepspeed", "framework megatron"),
+        ({"sharding"}, "torchtitan", "sharding megatron"),
+        ({"zero_stage"}, "fsdp2", "zero_stage 1"),
+        ({"zero_stage", "framework"}, "fsdp2", "framework megatron with zero_stage 1"),
+    ],
+)
+def test_ways_that_are_allowed_and_a_way_that_is_fixed_contradict_each_other(fixed: set[str], allowed: str, said: str) -> None:
+    """Both words are named: neither is dropped for the other."""
+    workload, layout = (
+        replace(SHORT, framework=Framework.MEGATRON),
+        replace(ONE_GPU, sharding=Sharding.MEGATRON, zero_stage=1, data_parallel=2),
+    )
+    question = Question(workload=workload, layout=layout, fixed=frozenset(fixed), frameworks=frozenset({allowed}))
+
+    with pytest.raises(InvalidInputError) as refused:
+        _plan(question, _offer())
+
+    assert refused.value.field == "constraints.frameworks"
+    assert refused.value.message == f"frameworks allows {allowed} alone, and the request fixes {said}: no way to train is both"
