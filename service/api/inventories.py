@@ -21,6 +21,7 @@ from service.formats.quantities import parse_bytes
 from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
 from service.planner.placement import clusters_as_supply
 from service.planner.placement_supply import NodeSupply, PoolSupply
+from service.planner.unkept import unkept
 from service.usecases.access import StoredCluster
 
 MAX_NODES = 10_000
@@ -62,6 +63,7 @@ def cluster_answer(stored: StoredCluster, *, has_nodes: bool = True) -> ClusterA
         created_at=timestamp(stored.created_at),
         updated_at=timestamp(stored.updated_at),
         pools=[_pool_answer(pool, has_nodes=has_nodes) for pool in supply.pools],
+        warnings=list(unkept(stored.inventory, stored.reservations)),
     )
 
 

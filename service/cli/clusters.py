@@ -68,6 +68,8 @@ def show_cluster(cluster: Document) -> None:
         screen.print(titled("slices, on nodes of every state", table(columns, slices, right=columns[2:])))
     if held := list(_held(cluster)):
         screen.print(titled("held", table(("pool", "by", "GPUs", "on"), held, right=("GPUs",))))
+    for warning in cluster.get("warnings", ()):
+        screen.print(f"warning: {warning}", soft_wrap=True, markup=False)
 
 
 def _pools(cluster: Document) -> Table:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from service.api.schemas.fields import (
     Answer,
@@ -164,6 +164,9 @@ class ClusterAnswer(Answer, frozen=True, kw_only=True):
     created_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
     updated_at: Annotated[str, Meta(description="RFC 3339, UTC.")]
     pools: list[PoolAnswer]
+    warnings: Annotated[list[str], Meta(description="Live reservations that this inventory cannot keep.")] = field(
+        default_factory=list
+    )
 
 
 class ClusterPage(Answer, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.api.inventories import cluster_answer
 from service.db.pages import PageRequest
 from service.db.session import transaction
 from service.errors import (
@@ -270,6 +271,16 @@ def test_reservations_go_with_their_cluster_and_stay_through_its_replacement(ses
     assert (after, free_of(sessions)["a100"]) == (16, 20)
     with pytest.raises(ReservationNotFoundError, match="has no reservation"):
         reservations.read(sessions, "c", uuid4())
+
+
+def test_a_replacement_says_what_it_cannot_keep(sessions: Sessions) -> None:
+    """An inventory is what is there, so that it is stored; who was promised more than that is named."""
+    reserve(sessions, share(num_gpus=4))
+    kept = cluster_answer(clusters.read(sessions, "c"))
+    stored = clusters.replace(sessions, "c", inventory=ClusterInventory(pools=INVENTORY.pools[1:]), if_match="*")
+
+    assert kept.warnings == []
+    assert cluster_answer(stored).warnings == ["reservations of alice hold 4 GPUs of a100/n1, which is not in the inventory"]
 
 
 def test_an_inventory_that_counts_the_job_as_well_owes_nothing(sessions: Sessions) -> None:

@@ -75,6 +75,13 @@ def test_a_cluster_of_whole_gpus_says_nothing_of_what_it_lacks(capsys: pytest.Ca
     assert not any(word in shown for word in ("drained", "held", "slices"))
 
 
+def test_a_cluster_says_what_it_cannot_keep(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who replaces an inventory reads at once whose promises it breaks."""
+    show_cluster({"name": "prod", "pools": [], "warnings": ["reservations of x hold 8 GPUs of a/n1, which has 4"]})
+
+    assert "warning: reservations of x hold 8 GPUs of a/n1, which has 4" in capsys.readouterr().out
+
+
 def test_a_key_without_an_end_does_not_look_revoked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

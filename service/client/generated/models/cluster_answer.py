@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
+
+from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
     from ..models.pool_answer import PoolAnswer
@@ -22,12 +24,14 @@ class ClusterAnswer:
         created_at (str): RFC 3339, UTC.
         updated_at (str): RFC 3339, UTC.
         pools (list[PoolAnswer]):
+        warnings (list[str] | Unset): Live reservations that this inventory cannot keep.
     """
 
     name: str
     created_at: str
     updated_at: str
     pools: list[PoolAnswer]
+    warnings: list[str] | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -42,6 +46,10 @@ class ClusterAnswer:
             pools_item = pools_item_data.to_dict()
             pools.append(pools_item)
 
+        warnings: list[str] | Unset = UNSET
+        if not isinstance(self.warnings, Unset):
+            warnings = self.warnings
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -52,6 +60,8 @@ class ClusterAnswer:
                 "pools": pools,
             }
         )
+        if warnings is not UNSET:
+            field_dict["warnings"] = warnings
 
         return field_dict
 
@@ -73,11 +83,14 @@ class ClusterAnswer:
 
             pools.append(pools_item)
 
+        warnings = cast(list[str], d.pop("warnings", UNSET))
+
         cluster_answer = cls(
             name=name,
             created_at=created_at,
             updated_at=updated_at,
             pools=pools,
+            warnings=warnings,
         )
 
         cluster_answer.additional_properties = d
