@@ -25,7 +25,7 @@ from service.estimator.kv_cache import (
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment, all_corrected
 from service.estimator.passes import Highs, ServingPass, batch_decides
-from service.estimator.quantization.loading import as_loaded
+from service.estimator.quantization.loading import LEFT_EXPERTS, as_loaded, in_release, leaves_experts
 from service.estimator.quantization.packing import packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import scheme_of, weight_bytes
@@ -67,7 +67,8 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         encoding: Explainer = import_module("service.estimator.encoder_serving").explain_encoding
         return encoding(model, workload, host, record)
     workload = beamed(workload)
-    release, scheme = release_of(workload.engine_version), scheme_of(workload.quantization, model)
+    release = release_of(workload.engine_version)
+    scheme = in_release(scheme_of(workload.quantization, model), workload.engine_version)
     highs = record(model, serving_pass(model, workload, release, scheme, ranks=host.layout.tensor_parallel))
     beside = drafting(workload, release)
     parts = _held(model, workload, highs, release, scheme)
@@ -90,7 +91,11 @@ def explain(model: Architecture, workload: ServeWorkload, host: Host, record: Re
         approximate=model.spec.approximate,
         kind="inference",
         allocator=workload.allocator,
-        warnings=(*attention_warnings(model, workload.attention), *image_warnings(model, workload)),
+        warnings=(
+            *attention_warnings(model, workload.attention),
+            *image_warnings(model, workload),
+            *((LEFT_EXPERTS,) if leaves_experts(model, scheme) else ()),
+        ),
         serving=Serving(
             kv_bytes_per_token=kv_bytes_per_token(model, workload),
             kv_cache_bytes=cache + states,

@@ -1,12 +1,12 @@
 """The weights that adapters stand on: how they are stored, and in which dtype what is not quantised is kept."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
-from service.estimator.library_versions import stacks_experts
 from service.estimator.optimizers.tensors import row_elements
-from service.estimator.quantization.scheme import Packing, Scheme, Scope
+from service.estimator.quantization.loading import in_release
+from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import NF4, NF4_SINGLE, weight_bytes
 from service.estimator.units import ceil_div
 from service.estimator.workload import Method, TrainWorkload
@@ -29,8 +29,7 @@ def base_of(model: Architecture, workload: TrainWorkload) -> BaseWeights:
     scheme = model.quantization
     if workload.method is Method.QLORA and scheme is None:
         scheme = NF4 if workload.double_quantization else NF4_SINGLE
-    if scheme is not None and scheme.scope is Scope.LINEARS and not stacks_experts(workload.framework_version):
-        scheme = replace(scheme, scope=Scope.ALL)
+    scheme = in_release(scheme, workload.framework_version)
     upcast = workload.fp32_norms_and_head and scheme is not None and scheme.packing in UPCAST
     return BaseWeights(scheme=scheme, dtype=DType.FP32 if upcast else workload.precision.param_dtype, upcast=upcast)
 

@@ -17,6 +17,7 @@ from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
 from service.estimator.errors import NotModelledError
 from service.estimator.layout import Layout
+from service.estimator.quantization.loading import in_engine
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Basis, Detail, Estimate
 from service.estimator.speculative import draft_of
@@ -53,7 +54,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         what = "max_num_sequences of SGLang, which changes no memory before its pool"
         raise NotModelledError(what, field="workload.max_num_sequences", modelled=["requests without max_num_sequences"])
     settings = _settings(model, workload, layout, device)
-    scheme = scheme_of(workload.quantization, model)
+    scheme = in_engine(scheme_of(workload.quantization, model))
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = held_by(ranks, lambda rank: _holder(rank, workload, settings, device))

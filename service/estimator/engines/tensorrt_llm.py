@@ -14,6 +14,7 @@ from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
 from service.estimator.layout import Layout
+from service.estimator.quantization.loading import in_engine
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Basis, Detail, Estimate
 from service.estimator.speculative import draft_of
@@ -36,7 +37,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     """Return the answer of one TensorRT-LLM replica."""
     check_engine(model, workload, layout)
     version_of(workload.engine_version, engine="tensorrt_llm", oldest=OLDEST, newest=NEWEST)
-    scheme = scheme_of(workload.quantization, model)
+    scheme = in_engine(scheme_of(workload.quantization, model))
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
     holders = held_by(ranks, lambda rank: _holder(rank, workload, layout, device))

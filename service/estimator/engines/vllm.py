@@ -24,6 +24,7 @@ from service.estimator.engines.vllm_release import (
 )
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
+from service.estimator.quantization.loading import in_engine
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.result import Detail, Estimate
 from service.estimator.speculative import FIELD as DRAFT_FIELD
@@ -50,7 +51,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     """Return the answer of one vLLM replica: of the rank whose pool is smallest, which decides for all."""
     check_engine(model, workload, layout)
     settings = _settings(model, workload, device)
-    scheme = scheme_of(workload.quantization, model)
+    scheme = in_engine(scheme_of(workload.quantization, model))
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = drafted(target, _draft(model, workload), layout, workload.weight_dtype)
     holders = held_by(ranks, lambda rank: _holder(rank, workload, layout, settings, device))

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 
+from service.estimator.adapters.base import base_of
 from service.estimator.architecture import Architecture
 from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.engines.versions import Version, parse_version
 from service.estimator.layout import FULLY_SHARDED, MAX_ZERO_STAGE, Layout
 from service.estimator.library_versions import NEWEST_READ, transformers_release
+from service.estimator.quantization.loading import LEFT_EXPERTS, leaves_experts
 from service.estimator.workload import (
     Allocator,
     Attention,
@@ -76,6 +78,8 @@ def _of_training(layout: Layout) -> tuple[tuple[str, bool], ...]:
 
 
 def _training(model: Architecture, workload: TrainWorkload, layout: Layout) -> Iterator[str]:
+    if leaves_experts(model, base_of(model, workload).scheme):
+        yield LEFT_EXPERTS
     gathers = layout.shards > 1 and layout.zero_stage == MAX_ZERO_STAGE and layout.sharding in FULLY_SHARDED
     if not layout.reshard_after_forward and not gathers:
         where = "one data-parallel rank" if layout.shards == 1 else f"sharding {layout.sharding.value}"

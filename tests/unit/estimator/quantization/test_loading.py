@@ -94,3 +94,24 @@ def test_other_formats_are_loaded_as_they_are(name: str) -> None:
 
     assert as_loaded(model, TrainWorkload(sequence_length=64)) is model
     assert as_loaded(model, serving(Engine.TRANSFORMERS)) is model
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
+def test_engines_pack_experts_in_four_bits(engine: Engine) -> None:
+    """``BitsAndBytesMoEMethod``: 30.5 billion parameters, 4.127 bits each but for a table and a head of 311 million."""
+    answer = ask(serving(engine, quantization=Quantization.NF4), "qwen3-30b-a3b")
+
+    assert weights(answer) == pytest.approx((30.532e9 - 2 * 0.311e9) * 4.127 / 8 + 2 * 0.622e9, rel=0.01)
+
+
+def test_releases_before_five_packed_experts() -> None:
+    """They were linear layers then; since they are stacked, they stay in 16 bits, and the answer says why."""
+    old, new = (
+        ask(serving(Engine.TRANSFORMERS, quantization=Quantization.NF4, engine_version=version), "mixtral-8x7b")
+        for version in ("4.46.0", None)
+    )
+    trained = ask(TrainWorkload(sequence_length=64, method=Method.QLORA, lora=Lora(rank=8)), "mixtral-8x7b")
+
+    assert weights(old) == pytest.approx((46.70e9 - 2 * 0.131e9) * 4.127 / 8 + 2 * 0.262e9, rel=0.01)
+    assert weights(new) > 90e9
+    assert ["experts" in " ".join(answer.warnings) for answer in (old, new, trained)] == [False, True, True]
