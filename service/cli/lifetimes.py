@@ -29,5 +29,6 @@ def add_keep(parser: argparse.ArgumentParser) -> None:
         "--keep",
         type=seconds_of,
         metavar="TIME",
-        help=f"how long progress and samples of measurements that are over, and changes, are kept: {LIFE_HELP}; else for ever",
+        help="how long progress, samples and files of measurements that are over, and changes, are kept: "
+        f"{LIFE_HELP}; else for ever",
     )

@@ -13,7 +13,6 @@ from msgspec import UNSET, UnsetType, convert
 from service.api.decoding import MAX_DEPTH, read_body, read_query
 from service.api.schemas.fields import JsonObject, ModelName, PageLimit, Strict
 from service.api.schemas.fit import FitRequest
-from service.api.schemas.measurements import MeasurementRequest
 from service.api.schemas.problem import FieldError
 from service.errors import InvalidRequestError, MalformedBodyError, ServiceError, UnstorableTextError, UnsupportedMediaTypeError
 
@@ -120,15 +119,6 @@ def test_unknown_word_names_the_nearest(path: str, value: str, nearest: str) -> 
 
     assert (field, hint) == (path, nearest)
     assert "Known:" in message
-
-
-def test_unknown_word_in_a_list_names_what_there_is() -> None:
-    """Whatever the list becomes in our hands."""
-    body = {"model": "llama-2-7b", "workload": FIT["workload"], "device": "trace", "artifacts": ["memory_snapshots"]}
-    with pytest.raises(InvalidRequestError) as refused:
-        read_body(scope(), json.dumps(body).encode(), MeasurementRequest)
-
-    assert refused.value.detail.startswith("artifacts[0]: unknown value 'memory_snapshots'. Did you mean 'memory_snapshot'?")
 
 
 def test_missing_field_is_named() -> None:

@@ -8,9 +8,11 @@ from service.api.decoding import read_json
 from service.api.measurement_questions import question_of
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.measurements import MeasurementRequest
+from service.errors import InvalidRequestError
 from service.estimator.layout import Layout
 from service.estimator.precision import POLICIES
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import MeasureRequest, ModelSource, Priority, ProbeDevice, document_of, task_of
 from tests.builders import a_model
 
@@ -28,6 +30,7 @@ def asked(workload: Workload, *, name: str | None) -> MeasureRequest:
         layout=Layout(data_parallel=2),
         device=ProbeDevice.TRACE,
         gpu="H200-SXM5-141GB",
+        artifacts=(ArtifactName.MEMORY_SNAPSHOT,),
         priority=Priority.LOW,
         rank=1,
     )
@@ -44,6 +47,7 @@ def test_the_body_asks_for_the_same(workload: Workload, name: str | None) -> Non
     assert read_workload(body.workload)[0] == workload
     assert read_layout(body.layout)[0] == Layout(data_parallel=2)
     assert (body.device, body.gpu, body.priority, body.rank) == (ProbeDevice.TRACE, "H200-SXM5-141GB", Priority.LOW, 1)
+    assert body.artifacts == (ArtifactName.MEMORY_SNAPSHOT,)
     assert (body.model == name) == (name is not None)
 
 
@@ -52,3 +56,13 @@ def test_what_another_version_stored_is_no_question() -> None:
     stored = document_of(asked(WORKLOADS[0], name="llama-2-7b"))
 
     assert question_of({**stored, "colour": "red"}) is None
+
+
+def test_unknown_word_in_a_list_names_what_there_is() -> None:
+    """Whatever the list becomes in our hands."""
+    workload = {"task": "train", "sequence_length": 64}
+    body = {"model": "llama-2-7b", "workload": workload, "device": "trace", "artifacts": ["memory_snapshots"]}
+    with pytest.raises(InvalidRequestError) as refused:
+        read_json(json.dumps(body).encode(), MeasurementRequest)
+
+    assert refused.value.detail.startswith("artifacts[0]: unknown value 'memory_snapshots'. Did you mean 'memory_snapshot'?")
