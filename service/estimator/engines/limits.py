@@ -8,7 +8,7 @@ from service.estimator.layout import Layout
 from service.estimator.quantization.weights import scheme_of
 from service.estimator.support.model_limits import check_sequence
 from service.estimator.support.words import only
-from service.estimator.workload import Cache, Quantization, ServeWorkload
+from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
 
 _ONE_WAY = (("context_parallel", "1"), ("zero_stage", "0"), ("virtual_pipeline_stages", "1"))
 
@@ -46,13 +46,20 @@ def check_engine(
             what = f"images in the prompts of {workload.engine.value}"
             raise NotModelledError(what, field=f"workload.{name}", modelled=["engine transformers", "text alone"])
     only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
-    only(workload.kv_cache_dtype, "workload.kv_cache_dtype", (workload.weight_dtype, DType.FP8))
+    only(workload.kv_cache_dtype, "workload.kv_cache_dtype", tuple(dict.fromkeys(_cache_dtypes(workload))))
     if workload.cache is Cache.STATIC:
         message = f"{workload.engine.value} keeps its cache in pages; leave cache out, or say paged"
         raise InvalidInputError(message, field="workload.cache")
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])
     _check_one_way(layout)
+
+
+def _cache_dtypes(workload: ServeWorkload) -> tuple[DType, ...]:
+    """Return what keys and values may be: llama.cpp's are 16 bits whatever its weights are, unless quantised."""
+    if workload.engine is Engine.LLAMA_CPP:
+        return (workload.weight_dtype, DType.FP16, DType.BF16)
+    return (workload.weight_dtype, DType.FP8)
 
 
 def check_format(model: Architecture, workload: ServeWorkload) -> None:

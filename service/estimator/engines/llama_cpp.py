@@ -5,7 +5,6 @@ llama.cpp, ``src/llama-kv-cache.cpp``, ``llama-kv-cache-iswa.cpp``, ``llama-cont
 
 from service.estimator.architecture import Architecture
 from service.estimator.device import Device
-from service.estimator.dtypes import DType
 from service.estimator.engines.gguf import CONVERTED, FILES, FileBytes, file_bytes
 from service.estimator.engines.limits import check_engine, longest_sequence
 from service.estimator.engines.parts import Totals, parts_estimate
@@ -129,7 +128,6 @@ def _context() -> Part:
 
 def _check(model: Architecture, workload: ServeWorkload, layout: Layout) -> None:
     check_engine(model, workload, layout, formats=frozenset(FILES))
-    only(workload.kv_cache_dtype, "workload.kv_cache_dtype", (DType.BF16, DType.FP16, DType.FP32))
     longest_sequence(model, workload)
     if model.quantization is not None and model.quantization.packing not in CONVERTED:
         message = "llama.cpp reads GGUF files: say their format as quantization, and drop the config's quantization_config"

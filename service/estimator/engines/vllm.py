@@ -132,5 +132,6 @@ def weights_formula(rank: Rank, workload: ServeWorkload) -> str:
     word = workload.quantization.value
     tables, total = format_bytes(rank.table_bytes), format_count(rank.model.parameter_counts().total)
     draft = "" if draft_of(workload) is None else "; and those of the draft model"
-    named = workload.weight_dtype.value if word == "none" else word
+    own = rank.model.quantization
+    named = word if word != "none" else workload.weight_dtype.value if own is None else own.packing.value
     return f"{total} params of a rank's share, {named}, and {tables} of rotary tables{draft}"

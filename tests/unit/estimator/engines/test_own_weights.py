@@ -7,6 +7,7 @@ import pytest
 from service.catalog.models import load_config, resolve_model
 from service.estimator.dtypes import DType
 from service.estimator.engines.gguf import file_bytes
+from service.estimator.errors import NotModelledError
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.workload import Engine, Quantization
@@ -49,3 +50,27 @@ def test_a_file_of_qwen_vl_is_that_of_its_language_model() -> None:
     )
 
     assert seeing == reading
+
+
+@pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16])
+def test_llama_cpp_caches_in_either_sixteen_bits(dtype: DType) -> None:
+    """f16 is its own default, whatever the weights are."""
+    found = serve("llama-3-8b", Engine.LLAMA_CPP, kv_cache_dtype=dtype).serving
+
+    assert found is not None
+    assert found.kv_bytes_per_token == 2 * 32 * 8 * 128 * 2
+
+
+@pytest.mark.parametrize("dtype", [DType.FP8, DType.FP32])
+def test_llama_cpp_refuses_other_caches_with_those_it_takes(dtype: DType) -> None:
+    """What one refusal advises, no other refuses."""
+    with pytest.raises(NotModelledError, match="modelled: bf16, fp16"):
+        serve("llama-3-8b", Engine.LLAMA_CPP, kv_cache_dtype=dtype)
+
+
+def test_weights_are_told_in_the_format_of_the_config() -> None:
+    """A byte a parameter is not two."""
+    formula = next(part.formula for part in serve("qwen3-32b-fp8", max_model_len=4096).components if part.name == "weights")
+
+    assert "fp8" in formula
+    assert "bf16" not in formula
