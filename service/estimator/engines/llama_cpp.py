@@ -14,7 +14,6 @@ from service.estimator.kv_cache import engine_elements, window_of
 from service.estimator.layout import Layout
 from service.estimator.result import Basis, Detail, Estimate, Serving
 from service.estimator.speculative import draft_of, guessed_tokens
-from service.estimator.support.words import only
 from service.estimator.units import MIB, ceil_div
 from service.estimator.workload import Attention, Quantization, ServeWorkload
 
