@@ -32,6 +32,8 @@ from service.estimator.speculative import draft_of
 from service.estimator.units import format_bytes, format_count
 from service.estimator.workload import ServeWorkload
 
+_WITHOUT_A_MODEL = frozenset({"codegen", "gpt_neo"})
+"""Decoders of the hub that ``model_executor/models/registry.py`` does not list."""
 _SOURCE = "vLLM 0.19.0, v1/worker/gpu_worker.py, determine_available_memory"
 
 
@@ -50,6 +52,9 @@ class Settings:
 def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail) -> Estimate:
     """Return the answer of one vLLM replica: of the rank whose pool is smallest, which decides for all."""
     check_engine(model, workload, layout)
+    if model.family in _WITHOUT_A_MODEL:
+        message = f"vLLM has no model of {model.family}: ask for engine transformers"
+        raise InvalidInputError(message, field="workload.engine")
     settings = _settings(model, workload, device)
     scheme = in_engine(scheme_of(workload.quantization, model))
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)

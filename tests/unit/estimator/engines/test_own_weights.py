@@ -7,7 +7,7 @@ import pytest
 from service.catalog.models import load_config, resolve_model
 from service.estimator.dtypes import DType
 from service.estimator.engines.gguf import file_bytes
-from service.estimator.errors import NotModelledError
+from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.workload import Engine, Quantization
@@ -74,3 +74,10 @@ def test_weights_are_told_in_the_format_of_the_config() -> None:
 
     assert "fp8" in formula
     assert "bf16" not in formula
+
+
+@pytest.mark.parametrize("name", ["gpt-neo-1.3b", "codegen-350m"])
+def test_vllm_refuses_what_its_registry_does_not_list(name: str) -> None:
+    """An answer would be one of a server that does not start."""
+    with pytest.raises(InvalidInputError, match="no model of"):
+        serve(name)
