@@ -8,7 +8,7 @@ from service.estimator.precision import Precision
 from service.estimator.result import Estimate
 from service.estimator.states import Shards
 from service.estimator.units import ceil_div
-from service.estimator.workload import Checkpointing, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Checkpointing, Method, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.planner.subject import Subject
 
 HALF_BYTES = 2
@@ -54,6 +54,8 @@ def rules_of_thumb(subject: Subject, workload: Workload, layout: Layout, estimat
 
 def _inference(subject: Subject, workload: ServeWorkload, layout: Layout, estimate: Estimate) -> RuleOfThumb:
     weights = subject.architecture.weight_bytes(workload.weight_dtype) // _split(layout)
+    if workload.quantization is not Quantization.NONE or subject.architecture.quantization is not None:
+        weights = sum(part.bytes for part in estimate.components if part.name == "weights")
     why = (
         "a fifth on top of the weights stands for everything else; the cache grows with sequences and tokens, the rule does not"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from service.estimator.layout import Layout, Sharding
 from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, Framework, Method, Workload
+from service.estimator.workload import Checkpointing, Engine, Framework, Method, Quantization, Workload
 from service.planner.rules_of_thumb import RuleOfThumb, rules_of_thumb
 from service.planner.subject import Subject
 from tests.unit.planner.builders import ADAPTERS, CHAT, LONG, ONE_GPU, SHORT, ZERO_3, a_subject
@@ -92,6 +92,15 @@ def test_inference_is_a_fifth_more_than_the_weights() -> None:
 
     assert list(rules) == ["1.2 x weights"]
     assert rules["1.2 x weights"].bytes == 12 * 2 * LLAMA_2_7B // 10
+
+
+def test_a_fifth_more_than_packed_weights_is_of_what_they_take() -> None:
+    """AWQ's four bits with their scales are a quarter of sixteen and a bit."""
+    chat = replace(CHAT, engine=Engine.VLLM, quantization=Quantization.AWQ_INT4)
+
+    rule = _rules(a_subject("llama-2-7b"), chat)["1.2 x weights"]
+
+    assert 0.25 < rule.bytes / (12 * 2 * LLAMA_2_7B // 10) < 0.31
 
 
 def test_activations_by_korthikanti() -> None:
