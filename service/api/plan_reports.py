@@ -1,9 +1,6 @@
 """From the planner's report on several kinds of GPUs to the answer of the contract."""
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-
-from msgspec import structs
 
 from service.api.answers import fit_answer, remedy_answer, require_exact
 from service.api.placements import placement_answer
@@ -28,16 +25,18 @@ def plan_answer(
     """Return a report in the words of the contract; on a cluster with the placement of each of its candidates."""
     best = report.plans.best
     nearest = report.plans.nearest if best is None else None
-    candidates = [] if best is None else [_candidate(best, one, fit, asked, prices) for one, fit in report.fits]
+    places = [*placements, *[None] * (len(report.fits) - len(placements))]
+    candidates = (
+        []
+        if best is None
+        else [_candidate(best, (one, fit), asked, prices, place) for (one, fit), place in zip(report.fits, places, strict=True)]
+    )
     return PlanAnswer(
         num_gpus=None if best is None else best.plan.num_gpus,
         gpu=None if best is None else gpu_words(best.offer.device),
         objective=asked.objective.value,
         confidence=asked.question.limits.confidence,
-        candidates=[
-            structs.replace(one, placement=None if found is None else placement_answer(found))
-            for one, found in zip_longest(candidates, placements)
-        ],
+        candidates=candidates,
         alternatives=[_alternative(offered) for offered in report.plans.offered],
         rejected=list(_rejected(report)),
         pareto=None if report.front is None else [_point(point) for point in report.front],
@@ -58,7 +57,10 @@ def _waits(placements: Sequence[Found]) -> str | None:
     return None if not placements or isinstance(placements[0], Placement) else placements[0].reason
 
 
-def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: PlanQuestion, prices: PriceBook) -> PlanCandidate:
+def _candidate(
+    offered: Offered, found: tuple[Candidate, FitReport], asked: PlanQuestion, prices: PriceBook, place: Found | None
+) -> PlanCandidate:
+    candidate, fit = found
     throughput = fit.throughput
     return PlanCandidate(
         num_gpus=candidate.num_gpus,
@@ -71,8 +73,13 @@ def _candidate(offered: Offered, candidate: Candidate, fit: FitReport, asked: Pl
         cost_per_hour=offered.offer.cost_per_hour(candidate.num_gpus),
         cost_of_run=offered.cost_of_run(candidate),
         price_source=prices.source(offered.offer),
-        placement=None,
-        requests=requests_of(asked, (candidate.workload, candidate.layout), offered.offer.device),
+        placement=None if place is None else placement_answer(place),
+        requests=requests_of(
+            asked,
+            (candidate.workload, candidate.layout),
+            offered.offer.device,
+            placement=place if isinstance(place, Placement) else None,
+        ),
     )
 
 

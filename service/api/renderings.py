@@ -8,6 +8,7 @@ from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, Workload
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import render
+from service.planner.placement import Placement
 from service.usecases.plans import PlanQuestion
 
 
@@ -16,12 +17,11 @@ def requests_of(
     configuration: tuple[Workload, Layout],
     device: Device,
     *,
-    nodes: tuple[str, ...] = (),
-    mig_profile: str | None = None,
+    placement: Placement | None = None,
 ) -> JsonObject:
     """Return what asks Kubernetes, Slurm, Ray and SkyPilot for these GPUs, and what starts the framework on them.
 
-    ``nodes`` are those of a cluster that it was placed on; ``mig_profile`` says that each GPU is such a slice.
+    On the nodes of a cluster that it was placed on, where it was.
     """
     workload, layout = configuration
     draft = workload.speculative if isinstance(workload, ServeWorkload) else None
@@ -35,8 +35,9 @@ def requests_of(
             layout=layout,
             device=device,
             gpu=gpu_names(device),
-            nodes=nodes,
-            mig_profile=mig_profile or device.mig_profile,
+            nodes=() if placement is None else placement.nodes,
+            gpus_of_each=None if placement is None else placement.gpus_per_node,
+            mig_profile=device.mig_profile,
         )
     )
 

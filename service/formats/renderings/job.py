@@ -36,7 +36,8 @@ class Job:
 
     ``model_name`` is what objects are called by; ``checkpoints`` and ``draft_checkpoints`` are ids on the Hugging Face hub of
     weights of that shape, none where nobody told.
-    ``nodes``: names of the nodes that it was placed on. ``mig_profile``: each GPU is such a slice.
+    ``nodes``: names of the nodes that it was placed on, and ``gpus_of_each`` how many GPUs a replica has on each of them.
+    ``mig_profile``: each GPU is such a slice.
     """
 
     model_name: str
@@ -48,6 +49,7 @@ class Job:
     device: Device
     gpu: GpuNames | None = None
     nodes: tuple[str, ...] = ()
+    gpus_of_each: int | None = None
     mig_profile: str | None = None
 
     @property
@@ -70,7 +72,9 @@ class Job:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of one replica: as few as hold equally many GPUs each."""
+        """Nodes of one replica: those that it was placed on, else as few as hold equally many GPUs each."""
+        if self.gpus_of_each is not None:
+            return self.gpus // self.gpus_of_each
         fewest = ceil_div(self.gpus, self.layout.gpus_per_node)
         return next(nodes for nodes in range(fewest, self.gpus + 1) if self.gpus % nodes == 0)
 

@@ -25,7 +25,7 @@ def slurm_script(job: Job, launch: Launch) -> str:
         "#SBATCH --ntasks-per-node=1",
         f"#SBATCH --gres=gpu:{gres}",
         "#SBATCH --exclusive" if job.gpus_per_node == job.layout.gpus_per_node and job.mig_profile is None else "",
-        f"#SBATCH --nodelist={','.join(job.nodes)}" if job.nodes and job.replicas == 1 else "",
+        f"#SBATCH --nodelist={','.join(job.nodes)}" if len(job.nodes) == job.num_nodes and job.replicas == 1 else "",
         f"#SBATCH --array=0-{job.replicas - 1}" if job.replicas > 1 else "",
     ]
     return "\n".join([*filter(None, lines), "", *_slurm_body(job, launch)]) + "\n"

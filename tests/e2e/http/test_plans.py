@@ -50,6 +50,8 @@ def test_a_plan_is_placed_and_reserved_until_the_next_has_to_wait(client: httpx.
     assert placement["status"] == "placed"
     assert placement["num_gpus"] == candidate["num_gpus"] == sum(node["num_gpus"] for node in placement["nodes"])
     assert placement["cost_per_hour"] == candidate["cost_per_hour"]
+    named = ",".join(node["node"] for node in placement["nodes"])
+    assert f"#SBATCH --nodelist={named}\n" in candidate["requests"]["slurm"]
     reserved = 0
     while placement["status"] == "placed":
         body = {"holder": "alice", "placement": placement, "expires_in_s": 3600}

@@ -166,6 +166,16 @@ def test_a_placed_job_names_its_nodes() -> None:
     assert terms[0]["matchExpressions"][0]["values"] == ["n1", "n7"]
 
 
+def test_a_job_asks_of_each_node_what_it_was_given_there() -> None:
+    """Four GPUs on each of four nodes are no eight on two of them; without the place, as few nodes as there can be."""
+    free = replace(a_job(nodes=("n1", "n2", "n3", "n4")), gpus_of_each=4)
+
+    assert "#SBATCH --nodes=4\n" in _rendered(free, "slurm")
+    assert "#SBATCH --nodelist=n1,n2,n3,n4\n" in _rendered(free, "slurm")
+    assert "#SBATCH --nodes=2\n" in _rendered(replace(free, gpus_of_each=None), "slurm")
+    assert "--nodelist" not in _rendered(replace(free, gpus_of_each=None), "slurm")
+
+
 def test_several_names_of_one_gpu_are_tried_in_order() -> None:
     """Clouds call an H100 by two names in SkyPilot."""
     resources = _rendered(JOBS["replicas"], "skypilot")["resources"]
