@@ -8,7 +8,9 @@ from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.clock import excess
+from service.planner.hardware import in_format_of
 from service.planner.layouts import Slot, Space
+from service.planner.legality.legal import legal
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.offered import Offered, Plan, Plans, Searched, everywhere, hours_of_run, refused
@@ -57,12 +59,23 @@ def find_plans(
 
 
 def _search(subject: Subject, question: Question, offer: Offer, spaces: dict[object, Space]) -> Search:
-    """Return a search of one offer; offers that hang together alike share what divides."""
+    """Return a search of one offer, in a format that its GPUs have; offers that hang together alike share what divides."""
+    question = _in_its_format(subject, question)
     node = (offer.gpus_per_node, offer.island_size, offer.host_memory_bytes, offer.nvme_bytes, offer.network_bytes_per_second)
-    key = (*node, offer.max_gpus, offer.device.mig_profile is not None)
+    key = (*node, offer.max_gpus, offer.device.mig_profile is not None, question.workload)
     if key not in spaces:
         spaces[key] = Space(subject.architecture, question, offer)
     return Search(subject, spaces[key])
+
+
+def _in_its_format(subject: Subject, question: Question) -> Question:
+    """Return a question whose format nobody asked for in one that the GPU has, where the model can be served in it."""
+    if not question.is_open("weight_dtype") or not question.is_open("kv_cache_dtype"):
+        return question
+    workload = in_format_of(question.workload, subject.device)
+    if workload is question.workload or legal(subject.architecture, workload, question.layout) is not None:
+        return question
+    return replace(question, workload=workload)
 
 
 def helped(one: Offered, search: Search, larger: Larger = none_larger) -> Plan:

@@ -14,6 +14,7 @@ from service.estimator.layout import Layout
 from service.estimator.result import Detail, Estimate, Throughput
 from service.estimator.speed.throughput import WorkCache, throughput_of
 from service.estimator.workload import ServeWorkload, Workload
+from service.planner.hardware import check_hardware, warnings_of_fp8
 
 Evaluate = Callable[[Workload, Layout], Estimate]
 Bound = Callable[[Workload, Layout], Estimate | None]
@@ -93,8 +94,9 @@ def make_subject(
 
     def evaluate(workload: Workload, layout: Layout, detail: Detail = Detail.FULL) -> Estimate:
         check_alone(device, workload, layout)
+        check_hardware(device, workload)
         known = corrections_for(workload, layout)
-        return estimate(
+        found = estimate(
             architecture,
             workload,
             layout=layout,
@@ -104,6 +106,8 @@ def make_subject(
             detail=detail,
             level=level,
         )
+        said = warnings_of_fp8(device, workload) if detail is not Detail.NUMBERS else ()
+        return replace(found, warnings=(*found.warnings, *said)) if said else found
 
     def least(workload: Workload, layout: Layout) -> Estimate | None:
         known = corrections_for(workload, layout)
