@@ -101,6 +101,10 @@ CASES = (
     # The math kernel has a causal mask of its own; a single query under a mask is packed by key and value head instead.
     Drawn(family="llama", workload=replace(SERVE, **SINGLE, prompt_tokens=250)),
     Drawn(family="llama", workload=replace(SERVE, **SINGLE, cache=Cache.STATIC, max_model_len=400)),
+    # An encoder reads the prompt once; each step of the decoder beside it has its own token and what was encoded.
+    Drawn(family="bart", workload=SERVE),
+    Drawn(family="t5", workload=SERVE),
+    Drawn(family="bert", workload=replace(SERVE, output_tokens=0)),
     # Latents of a static cache are expanded for all of its room; heads of one sequence are read as they lie.
     Drawn(family="deepseek_v3", workload=replace(SERVE, cache=Cache.STATIC, max_model_len=400)),
     Drawn(family="bloom", workload=replace(SERVE, num_sequences=1, prompt_tokens=250)),

@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from typing import Any
 
 import torch
-from transformers import DynamicCache, PreTrainedModel, StaticCache
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel, StaticCache
 
 from service.estimator.workload import Cache, ServeWorkload
 from worker.probes.assemble import assemble
@@ -16,6 +17,9 @@ from worker.probes.marks import Marks, mark_layers
 from worker.probes.recorder import mark
 
 Tell = Callable[[str], None]
+KeptStates = DynamicCache | StaticCache | EncoderDecoderCache
+Given = dict[str, Any]
+"""Arguments of a forward pass by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,32 +60,74 @@ def serve(server: Server, *, num_sequences: int, prompt_tokens: int, output_toke
     cache = _make_cache(server, prompt_tokens + output_tokens)
     tell(f"prefill of {num_sequences} x {prompt_tokens} tokens")
     mark("prefill")
-    _forward(server, _tokens(server, num_sequences, prompt_tokens), cache, "prefill")
+    read = _encoded if server.model.config.is_encoder_decoder else _prefilled
+    given, _held = read(server, _tokens(server, num_sequences, prompt_tokens), cache)
     if not output_tokens:
         mark("done")
         return ()
     tell(f"decode at {prompt_tokens + output_tokens} tokens")
     mark("growing")
     if output_tokens > 1:
-        _forward(server, _tokens(server, num_sequences, output_tokens - 1), cache, "growing")
+        _forward(server, given | _next(server, num_sequences, output_tokens - 1), cache, "growing")
     mark("decode")
     began = time.perf_counter()
-    _forward(server, _tokens(server, num_sequences, 1), cache, "decode")
+    _forward(server, given | _next(server, num_sequences, 1), cache, "decode")
     seconds = time.perf_counter() - began
     mark("done")
     return (seconds,)
 
 
-def _forward(server: Server, tokens: torch.Tensor, cache: DynamicCache | StaticCache, phase: str) -> None:
-    """Run the model on more tokens; what keeps a state and no keys calls its cache by another name."""
-    names = signature(server.model.forward).parameters
-    given = {"cache_params" if "cache_params" in names else "past_key_values": cache}
+def _prefilled(server: Server, prompt: torch.Tensor, cache: KeptStates) -> tuple[Given, Given]:
+    """Run the prompt; nothing but the cache goes on from it."""
+    _forward(server, {"input_ids": prompt}, cache, "prefill")
+    return {}, {}
+
+
+def _encoded(server: Server, prompt: torch.Tensor, cache: KeptStates) -> tuple[Given, Given]:
+    """Run the encoder on the prompt and the decoder on its first token; return what is handed on, and what is held beside it.
+
+    ``generate`` hands on what was encoded, and holds what it was encoded from until its end. An encoder that hears audio reads
+    all that it has positions for, and the prompt is the decoder's where it is not as long.
+    """
+    num_sequences, num_tokens = prompt.shape
+    source, first = {"input_ids": prompt}, 1
+    if server.model.main_input_name == "input_features":
+        config = server.model.config
+        shape = (num_sequences, config.num_mel_bins, 2 * config.max_source_positions)
+        source = {"input_features": torch.zeros(shape, dtype=server.model.dtype, device=server.model.device)}
+        first = 1 if num_tokens == config.max_source_positions else num_tokens
+    with server.choices(server.kernel), server.marks.during("prefill"):
+        encoded = server.model.get_encoder()(**source)
+        _call(server, {"encoder_outputs": encoded} | _next(server, num_sequences, first), cache)
+    return {"encoder_outputs": encoded}, source
+
+
+def _next(server: Server, num_sequences: int, num_tokens: int) -> Given:
+    """Return more tokens, by the name that a decoder has for its own."""
+    name = "decoder_input_ids" if server.model.config.is_encoder_decoder else "input_ids"
+    return {name: _tokens(server, num_sequences, num_tokens)}
+
+
+def _forward(server: Server, given: Given, cache: KeptStates, phase: str) -> None:
     with server.choices(server.kernel), server.marks.during(phase):
-        server.model(input_ids=tokens, use_cache=True, logits_to_keep=1, **given)
+        _call(server, given, cache)
 
 
-def _make_cache(server: Server, max_tokens: int) -> DynamicCache | StaticCache:
+def _call(server: Server, given: Given, cache: KeptStates) -> None:
+    """Run the model on more tokens; what keeps a state and no keys calls its cache by another name, and an encoder has none."""
+    if not server.model.can_generate():
+        server.model(**given)
+        return
+    names = signature(server.model.forward).parameters
+    kept = {"cache_params" if "cache_params" in names else "past_key_values": cache}
+    last = {} if server.model.config.is_encoder_decoder else {"logits_to_keep": 1}
+    server.model(use_cache=True, **given, **kept, **last)
+
+
+def _make_cache(server: Server, max_tokens: int) -> KeptStates:
     config = server.model.config
+    if config.is_encoder_decoder:
+        return EncoderDecoderCache(DynamicCache(), DynamicCache())  # T5's config says how deep its encoder is
     if server.workload.cache is Cache.STATIC:
         return StaticCache(config=config, max_cache_len=max(max_tokens, server.workload.max_model_len or 0))
     return DynamicCache(config=config)
