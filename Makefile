@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports bench accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test check types lint fmt imports bench bench-page accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ imports: $(STAMP) ## the import table of the rooms
 
 bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
 	$(BIN)/python -m deploy.bench
+
+bench-page: $(STAMP) ## print how soon the dashboard repaints after a key, in headless Chromium
+	$(BIN)/python -m deploy.bench.repricing
 
 accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the table
 	$(BIN)/python -m tests.accuracy

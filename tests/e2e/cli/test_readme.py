@@ -19,6 +19,7 @@ VOLATILE = (
     (re.compile(r"\b\d+ ms\b"), "<time> ms"),
     (re.compile(r"about [0-9.]+ (s|min)\b"), "about <time>"),
     (re.compile(r"peak of the process .*$"), "peak of the process <bytes>"),
+    (re.compile(r"kept memory_snapshot, [0-9.]+ [KM]iB"), "kept memory_snapshot, <bytes>"),
     (re.compile(r"\d+ % .*$"), "<progress>"),
 )
 
