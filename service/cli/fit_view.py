@@ -39,6 +39,8 @@ def balance(answer: Document) -> str:
         need = (
             f"{show_bytes(serving['required_bytes'])} per GPU, of the engine's budget of {show_bytes(serving['budget_bytes'])}"
         )
+        if left >= 0 and answer["verdict"] == "does_not_fit":
+            return f"{need}: enough for these sequences, but the engine does not start, as the warning says"
         between = f"{level:.0%} between {show_bytes(low)} and {show_bytes(high)}"
         return f"{need}: {balance}; it fills {show_bytes(per_gpu['device_bytes'])} ({between}; {answer['basis']})"
     need = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"

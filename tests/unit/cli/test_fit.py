@@ -152,3 +152,26 @@ def test_an_unknown_model_is_told_with_where_else_to_look(capsys: pytest.Capture
     said = capsys.readouterr().err
     assert told in said
     assert "--server URL" in said
+
+
+def test_an_engine_that_does_not_start_has_nothing_left(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the sequences need is less than the budget, and one of the longest is more: no line says both fit and not."""
+    served = (
+        "--task",
+        "serve",
+        "--engine",
+        "vllm",
+        "--num-sequences",
+        "4",
+        "--prompt-tokens",
+        "1024",
+        "--output-tokens",
+        "100",
+    )
+    code = main(["fit", "qwen3-30b-a3b", "--gpu", "H100-SXM5-80GB", *served, "--max-model-len", "262144"])
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert code == 1
+    assert "but the engine does not start, as the warning says" in shown
+    assert " left" not in shown.partition(" component ")[0]
+    assert "warning: the engine does not start: its pool has no room for one sequence" in shown
