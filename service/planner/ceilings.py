@@ -1,4 +1,7 @@
-"""The largest value of one quantity that still fits, proved from both sides: the answer there, and what one more lacks."""
+"""The largest value up to which all that are tried fit, proved from both sides: the answer there, and what one more lacks.
+
+What an allocator reserves does not grow evenly: beyond the next value, which does not fit, larger ones may fit again.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,7 +10,7 @@ from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.result import Estimate
 from service.estimator.units import ceil_div
-from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.ceiling_values import Maximized, check_maximized, least_of, most_of, step_of, with_value
 from service.planner.layouts import Batch, Space
 from service.planner.moves import Config
@@ -23,6 +26,8 @@ DIVISIBLE = 2**20
 """Tokens that every degree which is a power of two divides: what layouts are listed for where a length is asked."""
 MAX_ANSWERED = 2
 """Layouts of the largest values by their numbers whose answers are asked."""
+MAX_PROBED = 8
+"""Smaller values whose answers are asked beside the ceiling's, where a replay may reserve more for less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +142,40 @@ class _Search:
             return None
         if high == value:
             low, high = self._above(config, low)
+        return self._without_gaps(config, self._between(config, low, high))
+
+    def _between(self, config: Config, low: Trial, high: int) -> Trial:
+        """Return a value that fits below one that does not, with nothing between them and the next one."""
+        step = self._step(config)
         while high - low.value > step:
             middle = low.value + (high - low.value) // (2 * step) * step
             tried = self._fits(config, middle)
             low, high = (tried, high) if tried is not None else (low, middle)
         return low
+
+    def _without_gaps(self, config: Config, found: Trial) -> Trial | None:
+        """Return a value below which every one that is tried fits as well: an allocator may reserve less for more.
+
+        All are tried where they are few, and else as many of the last quarter: below it holes would have to be a third of what
+        is allocated.
+        """
+        workload, step, least = config[0], self._step(config), self._least(config)
+        if not isinstance(workload, TrainWorkload) or workload.framework is not Framework.TRANSFORMERS:
+            return found  # nothing else is replayed, and numbers grow
+        first = least if found.value - least <= MAX_PROBED * step else self._up(config, found.value * 3 // 4)
+        low: Trial | None = None
+        for value in range(first, found.value, self._up(config, ceil_div(max(found.value - first, 1), MAX_PROBED))):
+            tried = self._fits(config, value)
+            if tried is None:
+                if value == least:
+                    return None
+                return (
+                    self.near(config, value - step)
+                    if low is None
+                    else self._without_gaps(config, self._between(config, low, value))
+                )
+            low = tried
+        return found
 
     def _above(self, config: Config, low: Trial) -> tuple[Trial, int]:
         """Return a value that fits, and a larger one that does not or that nobody asks for."""

@@ -10,6 +10,7 @@ from service.catalog.models import load_architecture, resolve_model
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.estimate import PlanCache
 from service.estimator.layout import Layout
+from service.estimator.result import Estimate
 from service.estimator.units import GIB
 from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.ceiling_values import Maximized
@@ -20,7 +21,7 @@ from service.planner.offer import Offer
 from service.planner.space import Limits, Question
 from service.planner.subject import Subject, make_subject
 from service.planner.verdict import missing_bytes
-from tests.unit.planner.builders import a_device
+from tests.unit.planner.builders import a_device, an_estimate
 
 MODEL = load_architecture(resolve_model("smollm2-135m"))
 PLANS = PlanCache()
@@ -163,3 +164,30 @@ def test_what_means_nothing_is_refused(workload: Workload, maximized: Maximized,
     """Each refusal says where the word would mean something."""
     with pytest.raises(InvalidInputError, match=says):
         ceiling(Question(workload=workload, layout=Layout()), maximized)
+
+
+@pytest.mark.parametrize(
+    ("failing", "end", "value"),
+    [({12, 13, 14, 15}, 16, 11), ({3}, 8, 2), ({1}, 8, None), (set(), 16, 16), ({60}, 16, 16)],
+)
+def test_whatever_is_below_a_ceiling_fits(failing: set[int], end: int, value: int | None) -> None:
+    """A replay that reserves more for less ends the ceiling below it; what fits again beyond the next value is no ceiling."""
+
+    def answer(workload: Workload, _layout: Layout) -> Estimate:
+        assert isinstance(workload, TrainWorkload)
+        size = workload.micro_batch_size
+        return an_estimate(2 * GIB if size in failing or end < size < end + 4 or size > 2 * end else GIB)
+
+    def numbers(workload: Workload, _layout: Layout) -> Estimate:
+        assert isinstance(workload, TrainWorkload)
+        return an_estimate(GIB if workload.micro_batch_size <= end else 2 * GIB)
+
+    subject = replace(subject_of(GIB), evaluate=answer, replayed=answer, outlined=numbers)
+    fixed = frozenset({"framework", "sharding", "zero_stage", "activation_checkpointing"})
+    question = Question(workload=BATCHES, layout=Layout(), fixed=fixed, limits=Limits(max_gpus=1))
+    found = find_ceiling(question, Maximized.MICRO_BATCH_SIZE, lambda _value: subject)
+
+    assert found.value == value
+    assert found.next is not None
+    assert found.next.value == (value or 0) + 1
+    assert found.next.missing_bytes
