@@ -16,7 +16,8 @@ shows in every figure, ratios inside one table mean more than absolute values.
 *Searches* count CPU time. `layouts` are configurations that were considered; `pruned` says how many of them needed no estimate,
 by reason: `states_alone` (their weights, gradients and optimizer states alone exceed the GPU), `monotone` (one that needs no
 more has failed), `longer_sequences` (as many shards with shorter sequences have failed), `convex` (one and two sequences show
-that more are too many), `activations_alone` (what backward reads has no room beside weights and states), `arithmetic_alone`
+that more are too many), `activations_alone` (what backward reads has no room beside weights and states), `time_alone` (its step
+without its states breaks a limit of time), `arithmetic_alone`
 (divisions of the model over so few GPUs that they take longer even without a loss), `fewer_ranks` (divisions that more GPUs
 have alike, which make no fewer tokens per second), `replay_at_best` (too large even if the allocator leaves no hole, so that
 no replay of it is tried). *All corrected* answers every configuration with a calibration.
