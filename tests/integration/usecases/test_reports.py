@@ -100,6 +100,7 @@ def test_a_plan_is_told_before_what_it_plans(sessions: Sessions) -> None:
     assert told[0].data == {
         "attempt": 1,
         "expected_s": 1.5,
+        "host": None,
         "notes": ["one kind of layer"],
         "runs": [
             {

@@ -1,5 +1,7 @@
 """The allocator's history that a CUDA probe keeps on request: it is handed on, and what it disturbs is not told."""
 
+from dataclasses import replace
+
 from tests.fake_nvml import FakeGpu
 from tests.unit.probes.cuda.test_backend import POINT, SERVING, TRAINING, StartingGpu, backend_on, silent, subject
 
@@ -18,8 +20,9 @@ def test_what_the_allocator_wrote_down_is_handed_on() -> None:
 def test_steps_that_are_written_down_are_not_timed() -> None:
     """Nobody learns how long a step takes from one that somebody slowed; the note says how to ask for it."""
     backend = backend_on(FakeGpu(uuid="GPU-1111"))
-    kept = backend.run(subject(SERVING), POINT, tell=silent, keep=list[object]().append)
-    plain = backend.run(subject(SERVING), POINT, tell=silent)
+    decoding = replace(POINT, output_tokens=4)
+    kept = backend.run(subject(SERVING), decoding, tell=silent, keep=list[object]().append)
+    plain = backend.run(subject(SERVING), decoding, tell=silent)
 
     assert (kept.step_seconds, bool(plain.step_seconds)) == ((), True)
     assert any("without memory_snapshot" in note for note in kept.notes)
