@@ -76,5 +76,8 @@ def _model_obstacles(request: MeasureRequest) -> Iterator[Obstacle]:
         )
         yield Obstacle(field="model", message=message)
     elif "quantization_config" in config:
-        message = "the config names quantised weights, and a probe runs 16 and 32 bit weights only: drop quantization_config"
+        message = (
+            "the config names quantised weights, and a probe runs 16 and 32 bit weights only: drop quantization_config, "
+            "or name a model in 16 bits, such as gpt-oss-20b-bf16"
+        )
         yield Obstacle(field="model" if request.model.name else "model.hf_config.quantization_config", message=message)

@@ -44,13 +44,22 @@ V = TypeVar("V")
 
 
 def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
-    """Return the residuals of all traced and published readings of allocated and reserved bytes."""
+    """Return the residuals of all traced and published readings of allocated and reserved bytes, and of whole GPUs."""
     plans = PlanCache()
     traced = [*_traced(training_cases(), question_of_step, plans), *_traced(rank_cases(), question_of_rank, plans)]
     scored = [
         score for score in published if score.quantity in _QUANTITIES and not score.absolute and score.interval is not None
     ]
-    return [*traced, *map(_published, scored)]
+    whole = [score for score in published if score.quantity in _DEVICE_QUANTITIES and score.scores_as == "training"]
+    return [*traced, *map(_published, scored), *map(_of_device, whole)]
+
+
+def _of_device(score: PublishedScore) -> Residual:
+    """Return what a whole GPU's reading says of reserved bytes, less its context: streams of several ranks are in no trace."""
+    context = dict(score.components)["device_context"]
+    reserved = score.predicted - context
+    low, high = ((reading - context) / reserved for reading in (score.low, score.high))
+    return Residual(kind=score.kind, quantity="reserved", group=score.group, low=low, high=high)
 
 
 def _traced(cases: Sequence[StepCase], question_of: Callable[[StepCase], Question], plans: PlanCache) -> Iterator[Residual]:

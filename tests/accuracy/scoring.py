@@ -88,17 +88,12 @@ C = TypeVar("C", ParameterCase, StepCase, ServingCase)
 def score_everything() -> Scores:
     """Score parameters, training steps, ranks and serving runs."""
     plans = PlanCache()
-    parameters = _score_each("parameters", parameter_cases(), _parameters, plans)
-    return _joined(parameters, score_training(plans), _score_each("serving", serving_cases(), _serving, plans))
-
-
-def score_training(plans: PlanCache) -> Scores:
-    """Score training steps and ranks."""
-    steps = _score_each("training", training_cases(), _training, plans)
-    return _joined(steps, _score_each("FSDP2 rank", rank_cases(), _rank, plans))
-
-
-def _joined(*parts: Scores) -> Scores:
+    parts = (
+        _score_each("parameters", parameter_cases(), _parameters, plans),
+        _score_each("training", training_cases(), _training, plans),
+        _score_each("FSDP2 rank", rank_cases(), _rank, plans),
+        _score_each("serving", serving_cases(), _serving, plans),
+    )
     return Scores(
         scores=tuple(score for part in parts for score in part.scores),
         refusals=tuple(refusal for part in parts for refusal in part.refusals),

@@ -65,7 +65,7 @@ def score(case: Case, *, composite_silu: bool = True) -> Score:
 
 def trace(case: Case, *, composite_silu: bool = True) -> Ledger:
     """Run a case, cut to the layers that were traced, and return every allocation."""
-    config = load_config(resolve_model(case.model))
+    config = {name: word for name, word in load_config(resolve_model(case.model)).items() if name != "quantization_config"}
     asked = _asked(case)
     question = Question(
         architecture=architecture_from_config(config),
