@@ -103,20 +103,15 @@ def test_a_plan_fed_back_gives_the_same_bytes(usable: int, per_node: int) -> Non
 
 
 def test_7b_full_fine_tuning_on_a100s() -> None:
-    """One holds not even the states, two do; a GPU between the point and the upper end of theirs would be tight."""
-    frameworks = frozenset({"fsdp2"})
-    sharded = _plan(an_a100_subject("llama-2-7b"), LONG, frameworks=frameworks)
-    needs = min((one.estimate for one in sharded.candidates), key=lambda estimate: estimate.device_bytes)
-    between = (needs.device_bytes + needs.device_interval.high) // 2
-    tight = _plan(a_subject("llama-2-7b", usable_bytes=between), LONG, frameworks=frameworks)
+    """One holds not even the states; two are tight where states are sharded, and enough once they split the tensors."""
+    sharded = _plan(an_a100_subject("llama-2-7b"), LONG, fixed=frozenset({"tensor_parallel"}), frameworks=frozenset({"fsdp2"}))
 
-    assert sharded.num_gpus == 2
-    assert [miss.num_gpus for miss in sharded.rejected] == [1]
+    assert sharded.num_gpus == 3
+    assert [miss.num_gpus for miss in sharded.rejected] == [1, 2]
     assert "optimizer" in sharded.rejected[0].reason
     assert sharded.rejected[0].missing_bytes > sharded.rejected[0].deficit_bytes > 0
-    assert tight.num_gpus == 3
-    assert "would be tight" in tight.rejected[1].reason
-    assert tight.rejected[1].missing_bytes > tight.rejected[1].deficit_bytes == 0
+    assert "would be tight" in sharded.rejected[1].reason
+    assert sharded.rejected[1].missing_bytes > sharded.rejected[1].deficit_bytes == 0
     assert _plan(an_a100_subject("llama-2-7b"), LONG).num_gpus == 2
 
 
