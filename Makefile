@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# One more than there are cores, up to four: tests of processes wait a good deal.
+PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check types lint fmt imports bench bench-page accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
@@ -24,7 +26,7 @@ run: $(STAMP) ## start everything embedded on http://127.0.0.1:8000
 
 test: $(STAMP) ## run every check and every test: what CI runs
 	$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 check: lint types imports ## ruff, mypy --strict, import contracts
 
