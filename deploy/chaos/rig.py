@@ -178,7 +178,9 @@ def _describe(data: DataDir, listener: socket.socket, settings: Mapping[str, str
     ours = {name: value for name, value in os.environ.items() if not name.startswith("HEADROOM_")}
     # The probe is not part of what is installed.
     path = os.pathsep.join((_ROOT, *filter(None, (ours.get("PYTHONPATH"),))))
-    environment = {**ours, "PYTHONPATH": path, "HEADROOM_LOG_FORMAT": "json", **settings, **urls}
+    # What a library's own code dies of is told with the lines of Python that were running.
+    told = {"PYTHONFAULTHANDLER": "1", "HEADROOM_LOG_FORMAT": "json"}
+    environment = {**ours, "PYTHONPATH": path, **told, **settings, **urls}
     number = listener.fileno()
 
     def part(name: str, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Part:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from deploy.chaos.client import Asked, Refused, cancel, client, in_thread, new_job, submit, watch
 from deploy.chaos.faults import Struck, strike
 from deploy.chaos.rig import Rig
+from service.embedded.children import last_words
 from service.errors import ServiceError
 from service.jobs.states import Status
 from service.usecases.access import Sessions
@@ -66,7 +67,7 @@ class Storm:
         for part in rig.parts():
             if not part.is_up and part.name not in away:
                 code = None if part.process is None else part.process.returncode
-                self.violations.append(f"{part.name} ended by itself with code {code}")
+                self.violations.append(f"{part.name} ended by itself with code {code}{last_words(part.child)}")
                 part.start()
 
 
