@@ -1,6 +1,7 @@
 """From the planner's report on several kinds of GPUs to the answer of the contract."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from service.api.answers import fit_answer, remedy_answer, require_exact
 from service.api.placements import placement_answer
@@ -25,12 +26,8 @@ def plan_answer(
     """Return a report in the words of the contract; on a cluster with the placement of each of its candidates."""
     best = report.plans.best
     nearest = report.plans.nearest if best is None else None
-    places = [*placements, *[None] * (len(report.fits) - len(placements))]
-    candidates = (
-        []
-        if best is None
-        else [_candidate(best, (one, fit), asked, prices, place) for (one, fit), place in zip(report.fits, places, strict=True)]
-    )
+    found = zip_longest(report.fits, placements)
+    candidates = [] if best is None else [_candidate(best, one, asked, prices, place) for one, place in found]
     return PlanAnswer(
         num_gpus=None if best is None else best.plan.num_gpus,
         gpu=None if best is None else gpu_words(best.offer.device),

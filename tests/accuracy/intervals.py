@@ -50,8 +50,12 @@ def residuals(published: Sequence[PublishedScore]) -> list[Residual]:
     scored = [
         score for score in published if score.quantity in _QUANTITIES and not score.absolute and score.interval is not None
     ]
-    whole = [score for score in published if score.quantity in _DEVICE_QUANTITIES and score.scores_as == "training"]
-    return [*traced, *map(_published, scored), *map(_of_device, whole)]
+    return [*traced, *map(_published, scored), *(_of_device(score) for score in published if _sets_width(score))]
+
+
+def _sets_width(score: PublishedScore) -> bool:
+    """Return whether a whole GPU's reading is among the residuals of reserved bytes: training, of which ranks have streams."""
+    return score.quantity in _DEVICE_QUANTITIES and score.scores_as == "training"
 
 
 def _of_device(score: PublishedScore) -> Residual:
@@ -155,14 +159,17 @@ def _held(found: Sequence[Residual], fold: int, level: float = LEVEL) -> Iterato
 
 
 def devices(published: Sequence[PublishedScore]) -> str:
-    """Return what the intervals of device bytes cover: contexts are readings of other sources, so that every group measures."""
-    held = _grouped([score for score in published if score.quantity in _DEVICE_QUANTITIES], lambda score: score.group)
+    """Return what the intervals of device bytes cover of readings that set no width; contexts are those of other sources."""
+    apart = [score for score in published if score.quantity in _DEVICE_QUANTITIES and not _sets_width(score)]
+    held = _grouped(apart, lambda score: score.group)
     shares = [sum(score.covered is True for score in group) / len(group) for group in held.values()]
     if not shares:
-        return "no published reading of device bytes has an answer\n"
+        return "no published reading of device bytes that set no width has an answer\n"
     low, high = binomial_range(len(shares))
     share = sum(shares) / len(shares)
-    return f"device bytes: {len(shares)} groups, coverage {share:.3f}, binomial 95 % {low:.3f} to {high:.3f}\n"
+    return (
+        f"device bytes: {len(shares)} groups that set no width, coverage {share:.3f}, binomial 95 % {low:.3f} to {high:.3f}\n"
+    )
 
 
 def _line(kind: str, quantity: str, each: Width, pairs: Sequence[tuple[Residual, bool]]) -> str:
