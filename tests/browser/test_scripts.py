@@ -110,3 +110,29 @@ def test_what_goes_along_with_a_link_comes_back(page: Page) -> None:
     assert (nothing, back) == ("", extra)
     assert set(letters) <= set(f"#={string.ascii_letters}{string.digits}-_")
     assert refused == ["This link is not whole"] * 7
+
+
+def test_a_slow_look_takes_nothing_back(page: Page) -> None:
+    """What a later look told stays, whatever an earlier one ends with; the next in order mends it."""
+    script = """async () => {
+      const root = document.querySelector("script[type=module]").src.replace(/js\\/.*/, "js/");
+      const { repeat } = await import(root + "polling.js");
+      const looks = [];
+      const told = [];
+      const f = () => new Promise((resolve, reject) => looks.push({ resolve, reject }));
+      const settled = () => new Promise((resolve) => setTimeout(resolve));
+      const again = () => document.dispatchEvent(new Event("visibilitychange"));
+      repeat(f, 1e9, (error) => told.push(error), () => told.push("mended"));
+      again();
+      looks[1].reject("away");
+      await settled();
+      looks[0].resolve();
+      await settled();
+      const after = [...told];
+      again();
+      looks[2].resolve();
+      await settled();
+      return [after, told];
+    }"""
+
+    assert page.evaluate(script) == [["away"], ["away", "mended"]]
