@@ -15,8 +15,9 @@ from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.quantization.loading import as_loaded
+from service.estimator.workload import ServeWorkload, Workload
 from service.planner.confidence import confidence_notes
-from service.planner.space import DEFAULT_MAX_GPUS, TIMES, Limits, Question
+from service.planner.space import DEFAULT_MAX_GPUS, OFFLOADING, QUANTIZING, TIMES, Limits, Question
 from service.planner.splits import varied_words
 from service.usecases.how_many import HowManyQuestion
 
@@ -48,20 +49,33 @@ def read_asked(request: HowManyRequest | PlanRequest) -> Asked:
     layout, layout_defaults = read_layout(request.layout)
     constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
     fixed = words_said(request.workload) | words_said(request.layout)
+    allow, unused = _permissions(constraints, workload)
     question = Question(
         workload=workload,
         layout=_in_nodes(layout, constraints, said="gpus_per_node" in fixed),
         fixed=fixed,
         limits=_limits(constraints, request.confidence),
         frameworks=None if isinstance(constraints.frameworks, UnsetType) else frozenset(constraints.frameworks),
-        allow=frozenset(given(constraints.allow, [])),
+        allow=allow,
     )
     varied = varied_words(question)
     if not isinstance(constraints.gpus_per_node, UnsetType):
         varied |= {"gpus_per_node"}
     defaults = (*workload_defaults, *layout_defaults)
     lines = tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied)
-    return Asked(question=question, assumptions=(*lines, *confidence_notes(request.confidence, workload)))
+    return Asked(question=question, assumptions=(*lines, *confidence_notes(request.confidence, workload), *unused))
+
+
+def _permissions(constraints: Constraints, workload: Workload) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return what the task may use of what is allowed, and a line for what it has no use for.
+
+    A permission asks for nothing: one list of them serves questions of both tasks.
+    """
+    said = frozenset(given(constraints.allow, []))
+    useless, of = (OFFLOADING, "training") if isinstance(workload, ServeWorkload) else (QUANTIZING, "serving")
+    return said - {useless}, (
+        f"constraints.allow: {useless} is a matter of {of} and has no use here",
+    ) if useless in said else ()
 
 
 def _limits(constraints: Constraints, confidence: float | None) -> Limits:

@@ -157,6 +157,21 @@ def test_offload_is_used_only_when_it_is_allowed(client: TestClient[Any]) -> Non
 
 
 @pytest.mark.parametrize(
+    ("question", "used", "unused"), [("train", "offload", "quantization"), ("serve", "quantization", "offload")]
+)
+def test_a_permission_without_a_use_is_told_and_changes_nothing(
+    client: TestClient[Any], question: str, used: str, unused: str
+) -> None:
+    """One list of permissions serves questions of both tasks."""
+    asked = SERVED if question == "serve" else QUESTION
+    alone = ask(client, asked, constraints={"max_gpus": 8, "allow": [used]})
+    both = ask(client, asked, constraints={"max_gpus": 8, "allow": [used, unused]})
+
+    assert any(line.startswith(f"constraints.allow: {unused}") for line in both["assumptions"])
+    assert [both["num_gpus"], both["gpu"]] == [alone["num_gpus"], alone["gpu"]]
+
+
+@pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"gpus": None}, "gpus"),
@@ -199,11 +214,9 @@ def test_weights_are_quantised_only_where_it_is_allowed(client: TestClient[Any])
     ("question", "constraints", "field"),
     [
         (QUESTION, {"max_prefill_time_s": 1.0}, "constraints.max_prefill_time_s"),
-        (QUESTION, {"allow": ["quantization"]}, "constraints.allow"),
         (QUESTION, {"max_hours": 2.0}, "constraints.max_hours"),
         (SERVED, {"global_batch_size": 8}, "constraints.global_batch_size"),
         (SERVED, {"frameworks": ["ddp"]}, "constraints.frameworks"),
-        (SERVED, {"allow": ["offload"]}, "constraints.allow"),
     ],
 )
 def test_bounds_that_mean_nothing_for_the_task_are_refused(
