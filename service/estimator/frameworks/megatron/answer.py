@@ -134,7 +134,10 @@ def _components(workload: TrainWorkload, layout: Layout, line: StageTimeline, pe
 
 def _explained(name: str, workload: TrainWorkload, layout: Layout, line: StageTimeline) -> tuple[Basis, str, str]:
     if name == "temporaries":
-        return Basis.FORMULA, "workspaces of cuBLAS and Transformer Engine, and what a kernel needs for a moment", _KEPT
+        what = (
+            "workspaces of cuBLAS and Transformer Engine, a placeholder per shape of weight, what a kernel needs for a moment"
+        )
+        return Basis.FORMULA, what, _KEPT
     if name == "communication_buffers":
         what = "the last input of each chunk with its gradient, and the sequence gathered for the head: both stay"
         return Basis.FORMULA, what, "core/pipeline_parallel/schedules.py, core/tensor_parallel/layers.py"

@@ -122,11 +122,13 @@ def _loss(tape: Tape, x: Value, shape: Shape, *, fused: bool) -> Value:
 
     def backward(_: Storage) -> None:
         tape.ledger.enter(Section.BACKWARD)
-        grad = tape.scratch(tokens(shape.hidden), BF16)
+        grad = whole = tape.scratch(tokens(shape.hidden), BF16)
         if shape.spread > 1:
-            scattered = tape.scratch(normal.numel, BF16)
-            tape.release(grad)
-            grad = scattered
+            grad = tape.scratch(normal.numel, BF16)
+        # The head's own gradient, or what stands in its place where the product adds to the buffer itself.
+        tape.release(tape.scratch(sizes.constant(shape.vocabulary * shape.hidden), BF16))
+        if grad is not whole:
+            tape.release(whole)
         tape.send(normal, grad)
 
     logits = tape.emit(

@@ -1,8 +1,9 @@
 """What Megatron Core's and Transformer Engine's modules keep for backward and allocate there, on one rank.
 
 Weights get their gradients added into persistent fp32 buffers by the product itself (``gradient_accumulation_fusion``), so no
-gradient of a weight is ever a tensor of its own, but for the embedding's. Sources: megatron/core (tensor_parallel/layers.py,
-fusions/*, transformer/*), transformer_engine/pytorch (module/layernorm_linear.py, module/linear.py, attention/*).
+gradient of a weight is a tensor of its own, but for the embedding's and the head's (see placeholders). Sources: megatron/core
+(tensor_parallel/layers.py, fusions/*, transformer/*), transformer_engine/pytorch (module/layernorm_linear.py,
+module/linear.py, attention/*).
 """
 
 from service.estimator.dtypes import DType
@@ -100,7 +101,8 @@ def logits_loss(tape: Tape, logits: Value, *, fused: bool) -> Value:
     """
 
     def in_place(_: Storage) -> None:
-        tape.send(logits, tape.allocate(Category.LOGITS, sizes.ZERO))
+        assert logits.storage is not None  # noqa: S101 - the head made it
+        tape.send(logits, tape.hold(logits.storage))
 
     def composed(_: Storage) -> None:
         tape.send(logits, tape.allocate(Category.LOGITS, bytes_of(logits.numel, BF16)))

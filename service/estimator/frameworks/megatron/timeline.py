@@ -8,6 +8,7 @@ from service.estimator.corrections import Corrections
 from service.estimator.device import Device
 from service.estimator.frameworks.megatron.chunks import ChunkRecord
 from service.estimator.frameworks.megatron.parameters import StageParameters, stage_parameters
+from service.estimator.frameworks.megatron.placeholders import placeholder_bytes
 from service.estimator.frameworks.megatron.shape import Shape, Switches, shape_of, switches_of
 from service.estimator.frameworks.megatron.stages import StageLayers, chunks_by_stage, first_of_alike, in_flight, joined
 from service.estimator.frameworks.megatron.states import StageStates, stage_states
@@ -105,13 +106,15 @@ class _Walk:
         """Return what stages of these layers hold between steps."""
         held = stage_parameters(self.shape, layers)
         states = stage_states(held, self.workload.precision, self.layout, self.workload.optimizer)
-        unfused = self.workload.attention in {Attention.EAGER, Attention.MATH}
+        unfused, deterministic = self.workload.attention in {Attention.EAGER, Attention.MATH}, self.workload.deterministic
         standing = {
             "weights": states.weights,
             "master_weights": states.master_weights,
             "gradients": states.gradients,
             "optimizer_states": states.optimizer_states,
-            "temporaries": workspace_bytes(layers, self.generation, unfused=unfused, deterministic=self.workload.deterministic),
+            "temporaries": workspace_bytes(layers, self.generation, unfused=unfused, deterministic=deterministic)
+            # Reproducible runs add gradients up outside of the products (--no-gradient-accumulation-fusion).
+            + (0 if deterministic else placeholder_bytes(self.shape, layers)),
             "communication_buffers": self._gather_buffer(layers) + self._received(layers),
         }
         return held, states, standing

@@ -186,10 +186,14 @@ def test_a_layer_keeps_what_the_paper_says() -> None:
     [("A100-SXM4-80GB", 2 * (32 * MIB - 8320 * KIB), 0), ("GB200-186GB", 2 * (32 * MIB - 8320 * KIB), 1)],
 )
 def test_reproducible_results_cost_workspaces_and_kernels(name: str, workspaces: int, copied: int) -> None:
-    """Before Hopper both cuBLAS handles get ``:4096:8``; on a Blackwell flash-attn 2 copies the output of each of 12 layers."""
+    """Before Hopper both cuBLAS handles get ``:4096:8``; on a Blackwell flash-attn 2 copies the output of each of 12 layers.
+
+    Products that add to the gradients themselves are not run: there are no placeholders.
+    """
     device = replace(H100, name=name)
+    placeholders = 2 * 512 * (3 * 512 + 512 + 2 * 2048)
 
     free, same = (answered(device=device, deterministic=bits) for bits in (False, True))
 
-    assert same.steady_bytes - free.steady_bytes == workspaces
-    assert same.allocated_bytes - free.allocated_bytes == workspaces + copied * 12 * 2 * 512 * 4096
+    assert same.steady_bytes - free.steady_bytes == workspaces - placeholders
+    assert same.allocated_bytes - free.allocated_bytes == workspaces - placeholders + copied * 12 * 2 * 512 * 4096
