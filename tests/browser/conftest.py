@@ -16,7 +16,7 @@ from tests.e2e.cli.conftest import Running, await_line, headroom
 _REQUIRED = os.environ.get("HEADROOM_REQUIRE_BROWSER") == "1"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _READY = "Headroom is ready at "
-_PATIENCE_MS = 15_000
+_PATIENCE_MS = 30_000
 
 Visit = Callable[..., Opened]
 Rooms = Callable[..., BrowserContext]
