@@ -26,6 +26,7 @@ from service.estimator.layout import Layout
 from service.estimator.workload import Workload
 from service.planner.confidence import confidence_notes, require_confidence
 from service.planner.fit import FitReport, fit, judged
+from service.planner.hardware import lacks_bf16
 from service.planner.subject import Subject
 from service.usecases.batch import fit_numbers
 from service.usecases.fit import subject_of
@@ -97,9 +98,12 @@ class Items:
             layout, also = self._layout(pieces.layout)
             require_confidence(pieces.confidence, workload)
             notes = (*said, *also, *confidence_notes(pieces.confidence, workload))
-            return self._subject(pieces), workload, layout, notes, pieces.remedies
+            subject = self._subject(pieces)
         except (ServiceError, EstimatorError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._whole(item)
+        if lacks_bf16(subject.device):
+            return self._whole(item)  # what nobody says is another format there
+        return subject, workload, layout, notes, pieces.remedies
 
     def _whole(self, item: bytes) -> _Question:
         asked = read_json(item, FitRequest)

@@ -52,6 +52,8 @@ def _shape(entry: GpuEntry) -> GpuAnswer:
             MigAnswer(name=profile.name, max_instances=profile.max_instances, memory_eighths=profile.memory_eighths)
             for profile in entry.mig_profiles
         ],
+        compute_capability=entry.compute_capability,
+        gfx_target=entry.gfx_target,
         sources=entry.sources,
     )
 

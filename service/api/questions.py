@@ -1,12 +1,12 @@
 """From a decoded request to a question that the use cases can answer: names resolved, defaults filled, nothing guessed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
@@ -17,8 +17,10 @@ from service.estimator.device import Device
 from service.estimator.errors import EstimatorError, InvalidInputError
 from service.estimator.families.scaled import architecture_of_size
 from service.estimator.quantization.loading import as_loaded
+from service.estimator.workload import ServeWorkload, Workload
 from service.formats.quantities import parse_bytes
 from service.planner.confidence import confidence_notes, require_confidence
+from service.planner.hardware import in_format_of
 from service.usecases.fit import FitQuestion
 from service.usecases.sources import read_source
 
@@ -41,17 +43,38 @@ class ResolvedModel:
 
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     """Return the question of a fit request."""
-    workload, workload_defaults = read_workload(request.workload)
+    asked, workload_defaults = read_workload(request.workload)
     layout, layout_defaults = read_layout(request.layout)
-    require_confidence(request.confidence, workload)
+    require_confidence(request.confidence, asked)
+    device = read_device(request.gpu)
+    workload = in_format_of(device, model.architecture, asked, layout, fixed=words_said(request.workload))
+    if workload is not asked:
+        workload_defaults = restated(workload_defaults, workload)
     return FitQuestion(
         architecture=as_loaded(model.architecture, workload),
         workload=workload,
         layout=layout,
-        device=read_device(request.gpu),
+        device=device,
         level=request.confidence,
         assumptions=(*workload_defaults, *layout_defaults, *confidence_notes(request.confidence, workload)),
     )
+
+
+def words_said(request: Struct | UnsetType) -> frozenset[str]:
+    """Return the names of the fields that a request has."""
+    if isinstance(request, UnsetType):
+        return frozenset()
+    return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))
+
+
+def restated(defaults: Sequence[str], workload: Workload) -> list[str]:
+    """Return the lines of defaults with the formats that a workload has on its GPU, which has not those of the defaults."""
+    if isinstance(workload, ServeWorkload):
+        formats = {"weight_dtype": workload.weight_dtype.value, "kv_cache_dtype": workload.kv_cache_dtype.value}
+    else:
+        formats = {"precision": workload.precision.name}
+    lines = {f"workload.{name}": f"workload.{name} = {value}" for name, value in formats.items()}
+    return [lines.get(line.partition(" = ")[0], line) for line in defaults]
 
 
 def read_device(reference: GpuReference) -> Device:

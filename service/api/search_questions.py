@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from msgspec import Struct, UnsetType
+from msgspec import UnsetType
 
-from service.api.questions import ResolvedModel, read_device
+from service.api.questions import ResolvedModel, read_device, words_said
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.fields import given, optional
 from service.api.schemas.fit import GpuReference
@@ -100,10 +100,3 @@ def read_devices(reference: GpuReference) -> tuple[Device, ...]:
     if isinstance(reference, str) and len(entries := entries_named(reference)) > 1:
         return tuple(entry.device() for entry in entries)
     return (read_device(reference),)
-
-
-def words_said(request: Struct | UnsetType) -> frozenset[str]:
-    """Return the names of the fields that a request has."""
-    if isinstance(request, UnsetType):
-        return frozenset()
-    return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))

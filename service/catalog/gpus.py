@@ -57,6 +57,10 @@ class GpuEntry:
     pcie_bytes_per_second: int
     mig_profiles: tuple[MigProfile, ...]
     sources: Mapping[str, str]
+    compute_capability: str | None = None
+    """Of NVIDIA's GPUs: what their kernels can use."""
+    gfx_target: str | None = None
+    """Of AMD's GPUs: what their kernels are compiled for."""
 
     @property
     def link_bytes_per_second(self) -> int:
@@ -82,6 +86,8 @@ class GpuEntry:
             bandwidth_bytes_per_second=self.bandwidth_bytes_per_second,
             peak_flops=self.peak_flops,
             link_bytes_per_second=self.link_bytes_per_second,
+            compute_capability=self.compute_capability,
+            gfx_target=self.gfx_target,
         )
 
     def slice(self, profile: str) -> Device | None:
@@ -101,6 +107,7 @@ class GpuEntry:
             bandwidth_bytes_per_second=self.bandwidth_bytes_per_second * found.memory_eighths // EIGHTHS,
             peak_flops={dtype: flops * found.compute_slices // self.compute_slices for dtype, flops in self.peak_flops.items()},
             mig_profile=found.name,
+            compute_capability=self.compute_capability,
         )
 
 

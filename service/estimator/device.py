@@ -34,6 +34,10 @@ class Device:
     link_bytes_per_second: int | None = None
     mig_profile: str | None = None
     """The profile of a slice: no two of them reach each other, so that a job has one."""
+    compute_capability: str | None = None
+    """Of an NVIDIA GPU, as NVIDIA writes it: ``8.0``; None where nobody told."""
+    gfx_target: str | None = None
+    """Of an AMD GPU, as LLVM names it: ``gfx942``."""
 
     def __post_init__(self) -> None:
         """Refuse a device that offers more than it has, or nothing."""

@@ -4,7 +4,7 @@ from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.offered import Offered, Plan
-from service.planner.plans import helped, plan_on, widen
+from service.planner.plans import helped, in_its_format, plan_on, widen
 from service.planner.search import Search
 from service.planner.space import Question
 from service.planner.subject import Subject
@@ -14,6 +14,6 @@ from service.planner.widening import Larger, none_larger
 def how_many(subject: Subject, question: Question, *, larger: Larger = none_larger) -> Plan:
     """Return the fewest GPUs; raises EstimatorError when no configuration can run or has a term."""
     offer = Offer(device=subject.device)
-    search = Search(subject, Space(subject.architecture, question, offer))
+    search = Search(subject, Space(subject.architecture, in_its_format(subject, question), offer))
     plan = widen(plan_on(offer, search, Objective.FEWEST_GPUS), search)
     return helped(Offered(offer=offer, subject=subject, plan=plan), search, larger)

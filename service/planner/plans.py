@@ -10,7 +10,6 @@ from service.planner.candidates import Candidate, Rejected
 from service.planner.clock import excess
 from service.planner.hardware import in_format_of
 from service.planner.layouts import Slot, Space
-from service.planner.legality.legal import legal
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.offered import Offered, Plan, Plans, Searched, everywhere, hours_of_run, refused
@@ -60,7 +59,7 @@ def find_plans(
 
 def _search(subject: Subject, question: Question, offer: Offer, spaces: dict[object, Space]) -> Search:
     """Return a search of one offer, in a format that its GPUs have; offers that hang together alike share what divides."""
-    question = _in_its_format(subject, question)
+    question = in_its_format(subject, question)
     node = (offer.gpus_per_node, offer.island_size, offer.host_memory_bytes, offer.nvme_bytes, offer.network_bytes_per_second)
     key = (*node, offer.max_gpus, offer.device.mig_profile is not None, question.workload)
     if key not in spaces:
@@ -68,14 +67,11 @@ def _search(subject: Subject, question: Question, offer: Offer, spaces: dict[obj
     return Search(subject, spaces[key])
 
 
-def _in_its_format(subject: Subject, question: Question) -> Question:
-    """Return a question whose format nobody asked for in one that the GPU has, where the model can be served in it."""
-    if not question.is_open("weight_dtype") or not question.is_open("kv_cache_dtype"):
-        return question
-    workload = in_format_of(question.workload, subject.device)
-    if workload is question.workload or legal(subject.architecture, workload, question.layout) is not None:
-        return question
-    return replace(question, workload=workload)
+def in_its_format(subject: Subject, question: Question) -> Question:
+    """Return a question whose format nobody asked for in one that the GPU has, where the model can run in it."""
+    asked = question.workload
+    workload = in_format_of(subject.device, subject.architecture, asked, question.layout, fixed=question.fixed)
+    return question if workload is asked else replace(question, workload=workload)
 
 
 def helped(one: Offered, search: Search, larger: Larger = none_larger) -> Plan:

@@ -14,7 +14,8 @@ from service.estimator.layout import Layout
 from service.estimator.result import Detail, Estimate, Throughput
 from service.estimator.speed.throughput import WorkCache, throughput_of
 from service.estimator.workload import ServeWorkload, Workload
-from service.planner.hardware import check_hardware, warnings_of_fp8
+from service.planner.hardware import check_hardware, kernel_warnings, with_kernel_of
+from service.planner.legality.on_device import Unmet
 
 Evaluate = Callable[[Workload, Layout], Estimate]
 Bound = Callable[[Workload, Layout], Estimate | None]
@@ -91,14 +92,17 @@ def make_subject(
     ``corrections_for`` says what was learnt about a configuration.
     """
     recordings = PlanCache() if plans is None else plans
+    unmet = Unmet(architecture, device)
 
     def evaluate(workload: Workload, layout: Layout, detail: Detail = Detail.FULL) -> Estimate:
         check_alone(device, workload, layout)
         check_hardware(device, workload)
+        unmet.check(workload)
+        runs = with_kernel_of(device, architecture, workload)
         known = corrections_for(workload, layout)
         found = estimate(
             architecture,
-            workload,
+            runs,
             layout=layout,
             device=device,
             corrections=known,
@@ -106,7 +110,9 @@ def make_subject(
             detail=detail,
             level=level,
         )
-        said = warnings_of_fp8(device, workload) if detail is not Detail.NUMBERS else ()
+        if detail is Detail.NUMBERS:
+            return found
+        said = (*unmet.warnings(workload), *kernel_warnings(device, workload, runs))
         return replace(found, warnings=(*found.warnings, *said)) if said else found
 
     def least(workload: Workload, layout: Layout) -> Estimate | None:

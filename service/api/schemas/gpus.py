@@ -31,6 +31,10 @@ class GpuAnswer(Answer, frozen=True, kw_only=True):
     nvlink_bytes_per_second: int | None
     pcie_bytes_per_second: int
     mig_profiles: list[MigAnswer]
+    compute_capability: Annotated[
+        str | None, Meta(description="Of NVIDIA's GPUs: what decides which kernels run.", examples=["9.0"])
+    ]
+    gfx_target: Annotated[str | None, Meta(description="The same of AMD's GPUs.", examples=["gfx942"])]
     sources: Annotated[Mapping[str, str], Meta(description="Where each figure comes from.")]
 
 

@@ -6,7 +6,18 @@ from service.estimator.architecture import Architecture
 from service.estimator.encoder_decoder import EncoderDecoder
 from service.estimator.engines.gguf import CONVERTED
 from service.estimator.layout import Layout
-from service.estimator.workload import ServeWorkload, Workload
+from service.estimator.quantization.scheme import Packing
+from service.estimator.workload import Method, Quantization, ServeWorkload, Workload
+
+_WORDS = {
+    Packing.BLOCKS_4BIT: Quantization.NF4,
+    Packing.INT8_ROWS: Quantization.INT8,
+    Packing.GPTQ: Quantization.GPTQ_INT4,
+    Packing.AWQ: Quantization.AWQ_INT4,
+    Packing.FP8: Quantization.FP8,
+    Packing.MXFP4: Quantization.MXFP4,
+}
+"""What requests call the formats that a config's own weights may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +38,8 @@ class ModelFacts:
     """Positions that the model has a table of; 0 where any number will do."""
     tied: bool
     quantized: bool
+    packed_as: str
+    """The word for the format of the config's own weights; ``none`` where they are not quantised or no word names it."""
     converts: bool
     """Whether llama.cpp makes a file of the weights as they are stored."""
     recurrent: bool
@@ -58,6 +71,14 @@ class Case:
         return asked.prompt_tokens + asked.output_tokens if isinstance(asked, ServeWorkload) else asked.sequence_length
 
     @property
+    def stored_as(self) -> str:
+        """The word for the format that the weights are in: what is asked, or else the config's own."""
+        asked = self.workload
+        if not isinstance(asked, ServeWorkload):
+            return Quantization.NF4 if asked.method is Method.QLORA else self.model.packed_as
+        return self.model.packed_as if asked.quantization is Quantization.NONE and not asked.unquantised else asked.quantization
+
+    @property
     def longest(self) -> int:
         """Tokens of the longest sequence that an engine accepts: what is asked, or as many as the model has positions."""
         asked = self.workload.max_model_len if isinstance(self.workload, ServeWorkload) else None
@@ -80,6 +101,9 @@ def facts_of(model: Architecture) -> ModelFacts:
         learned_positions=0 if spec.rotary else spec.max_position_embeddings,
         tied=spec.tie_word_embeddings,
         quantized=model.quantization is not None,
+        packed_as=Quantization.NONE
+        if model.quantization is None
+        else _WORDS.get(model.quantization.packing, Quantization.NONE),
         converts=model.quantization is None or model.quantization.packing in CONVERTED,
         recurrent=model.recurrent,
         decoder=model.shifts_labels,

@@ -79,11 +79,20 @@ def test_a_candidate_sent_back_gives_the_same_bytes(client: TestClient[Any], cha
 
 
 def test_a_candidate_carries_the_warnings_of_its_fit(client: TestClient[Any]) -> None:
-    """A number of GPUs that have no hardware for bf16 does not come without saying so."""
-    for gpu, warned in (("V100-SXM2-32GB", True), ("A100-SXM4-80GB", False)):
-        (candidate, *_) = ask(client, gpu=gpu)["candidates"]
+    """A number of GPUs that have no hardware for bf16 does not come without saying so, and nobody is given it unasked."""
+    for gpu, precision, warned in (("V100-SXM2-32GB", "bf16_mixed", True), ("V100-SXM2-32GB", None, False)):
+        (candidate, *_) = ask(client, gpu=gpu, attention=None, sequence_length="256", precision=precision)["candidates"]
 
         assert any("no hardware for bf16" in line for line in candidate["warnings"]) is warned
+        assert candidate["workload"]["precision"] == (precision or "fp16_mixed")
+
+
+def test_a_kernel_that_no_gpu_named_has_is_refused(client: TestClient[Any]) -> None:
+    """Flash attention runs from compute capability 8.0 on, and the refusal says what runs instead."""
+    refused = client.get("/v1/how-many", params=QUESTION | {"gpu": "T4"})
+
+    assert refused.status_code == 422
+    assert "needs compute capability 8.0, and T4 has 7.5: say attention sdpa" in refused.json()["detail"]
 
 
 def test_what_the_query_says_is_kept(client: TestClient[Any]) -> None:
@@ -110,7 +119,7 @@ def test_text_is_the_bare_number(client: TestClient[Any]) -> None:
     headers = {"accept": "text/plain"}
     number = client.get("/v1/how-many", params=QUESTION, headers=headers)
     family = client.get("/v1/how-many", params=QUESTION | {"gpu": "A100"}, headers=headers)
-    none = client.get("/v1/how-many", params=QUESTION | {"gpu": "T4", "max_gpus": "1"}, headers=headers)
+    none = client.get("/v1/how-many", params=QUESTION | {"gpu": "L4", "max_gpus": "1"}, headers=headers)
 
     assert number.headers["content-type"].startswith("text/plain")
     assert int(number.text) == ask(client)["num_gpus"]
@@ -120,7 +129,7 @@ def test_text_is_the_bare_number(client: TestClient[Any]) -> None:
 
 def test_no_number_is_an_answer(client: TestClient[Any]) -> None:
     """When nothing fits the answer is the closest miss and the smallest change that would help."""
-    found = ask(client, gpu="T4", max_gpus="1")
+    found = ask(client, gpu="L4", max_gpus="1")
 
     assert found["num_gpus"] is None
     assert found["reason"]

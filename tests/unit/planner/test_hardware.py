@@ -7,9 +7,10 @@ import pytest
 from service.catalog.gpus import resolve_gpu
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidInputError
-from service.estimator.workload import Engine, Framework, Quantization, Workload
+from service.estimator.precision import POLICIES
+from service.estimator.workload import Attention, Engine, Framework, Workload
 from service.planner.fit import judged
-from service.planner.hardware import check_hardware
+from service.planner.hardware import check_hardware, in_format_of, with_kernel_of
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.plans import find_plans
@@ -83,30 +84,51 @@ def test_plans_serve_in_a_format_that_the_gpu_has(gpu: str, dtype: DType) -> Non
 
 
 def test_a_format_that_is_asked_for_is_kept() -> None:
-    """The request's own word stands, with a warning."""
+    """The request's own word stands: with a warning where software emulates it, refused where the engine does not start."""
     subject = _on("T4")
-    question = Question(workload=SERVED, layout=ONE_GPU, fixed=frozenset({"weight_dtype"}))
+    question = Question(workload=CHAT, layout=ONE_GPU, fixed=frozenset({"weight_dtype"}))
     plans = find_plans([(Offer(device=subject.device), subject)], question, Objective.FEWEST_GPUS)
 
     assert plans.best is not None
     assert getattr(plans.best.plan.candidates[0].workload, "weight_dtype", None) is DType.BF16
+    assert any("no hardware for bf16" in said for said in plans.best.plan.candidates[0].estimate.warnings)
+    with pytest.raises(InvalidInputError, match="and T4 has 7"):
+        find_plans([(Offer(device=subject.device), subject)], replace(question, workload=SERVED), Objective.FEWEST_GPUS)
+
+
+def test_training_whose_precision_nobody_said_is_in_fp16_where_there_is_no_bf16() -> None:
+    """fp16_mixed keeps as many bytes per parameter as bf16_mixed, which a V100 only emulates."""
+    device = resolve_gpu("V100-SXM2-32GB").device()
+
+    assert in_format_of(device, MODEL, SHORT, ONE_GPU) == replace(SHORT, precision=POLICIES["fp16_mixed"])
+    assert in_format_of(device, MODEL, SHORT, ONE_GPU, fixed=frozenset({"precision"})) is SHORT
+    assert in_format_of(resolve_gpu("A100-SXM4-80GB").device(), MODEL, SHORT, ONE_GPU) is SHORT
 
 
 @pytest.mark.parametrize(
-    ("gpu", "changes", "said"),
+    ("model", "workload", "kernel"),
     [
-        ("T4", {"quantization": Quantization.FP8}, ["quantization fp8 needs fp8 arithmetic"]),
-        ("V100-SXM2-32GB", {"kv_cache_dtype": DType.FP8}, ["kv_cache_dtype fp8 needs fp8 arithmetic"]),
-        (
-            "A100-SXM4-80GB",
-            {"quantization": Quantization.FP8, "kv_cache_dtype": DType.FP8},
-            ["quantization fp8 and kv_cache_dtype fp8 need fp8 arithmetic"],
-        ),
-        ("L4", {"quantization": Quantization.FP8, "kv_cache_dtype": DType.FP8}, []),
+        ("tinyllama-1.1b", SHORT, Attention.MATH),
+        ("tinyllama-1.1b", replace(SHORT, precision=POLICIES["fp16_mixed"]), Attention.MATH),
+        ("llama-2-7b", replace(SHORT, precision=POLICIES["fp16_mixed"]), Attention.EFFICIENT),
+        ("tinyllama-1.1b", replace(SHORT, precision=POLICIES["fp16_mixed"], padding_mask=True), Attention.EFFICIENT),
+        ("llama-2-7b", replace(SHORT, precision=POLICIES["fp32"]), Attention.SDPA),
+        ("llama-2-7b", SERVED, Attention.SDPA),
     ],
 )
-def test_serving_in_fp8_without_hardware_for_it_is_told(gpu: str, changes: dict[str, object], said: list[str]) -> None:
-    """The bytes hold where a kernel unpacks them, and nowhere else."""
-    warnings = judged(_on(gpu), replace(SERVED, **changes), ONE_GPU).warnings  # type: ignore[arg-type]  # each word has its own type
+def test_sdpa_is_another_kernel_on_gpus_without_flash(model: str, workload: Workload, kernel: Attention) -> None:
+    """The memory-efficient one takes no bf16 there and no grouped heads; in fp32 and in engines nothing changes."""
+    runs = with_kernel_of(resolve_gpu("V100-SXM2-32GB").device(), shallow(model, 2), workload)
 
-    assert [one.split(",")[0] for one in warnings if "fp8 arithmetic" in one] == said
+    assert runs.attention is kernel
+
+
+def test_scores_that_are_written_out_are_counted_and_told() -> None:
+    """What flash never writes stands in memory on a V100, and the answer says which kernel that is."""
+    workload = replace(SHORT, sequence_length=2048)
+    old, new = judged(_on("V100-SXM2-32GB"), workload, ONE_GPU), judged(_on("A100-SXM4-80GB"), workload, ONE_GPU)
+
+    scores = 4 * MODEL.spec.num_attention_heads * 2048**2
+    assert old.estimate.allocated_bytes > new.estimate.allocated_bytes + scores
+    assert any("sdpa is PyTorch's math kernel here" in said for said in old.warnings)
+    assert not any("sdpa" in said for said in new.warnings)

@@ -33,6 +33,8 @@ class GpuAnswer:
         nvlink_bytes_per_second (int | None):
         pcie_bytes_per_second (int):
         mig_profiles (list[MigAnswer]):
+        compute_capability (None | str): Of NVIDIA's GPUs: what decides which kernels run.
+        gfx_target (None | str): The same of AMD's GPUs.
         sources (GpuAnswerSources): Where each figure comes from.
     """
 
@@ -48,6 +50,8 @@ class GpuAnswer:
     nvlink_bytes_per_second: int | None
     pcie_bytes_per_second: int
     mig_profiles: list[MigAnswer]
+    compute_capability: None | str
+    gfx_target: None | str
     sources: GpuAnswerSources
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
@@ -80,6 +84,12 @@ class GpuAnswer:
             mig_profiles_item = mig_profiles_item_data.to_dict()
             mig_profiles.append(mig_profiles_item)
 
+        compute_capability: None | str
+        compute_capability = self.compute_capability
+
+        gfx_target: None | str
+        gfx_target = self.gfx_target
+
         sources = self.sources.to_dict()
 
         field_dict: dict[str, Any] = {}
@@ -98,6 +108,8 @@ class GpuAnswer:
                 "nvlink_bytes_per_second": nvlink_bytes_per_second,
                 "pcie_bytes_per_second": pcie_bytes_per_second,
                 "mig_profiles": mig_profiles,
+                "compute_capability": compute_capability,
+                "gfx_target": gfx_target,
                 "sources": sources,
             }
         )
@@ -146,6 +158,20 @@ class GpuAnswer:
 
             mig_profiles.append(mig_profiles_item)
 
+        def _parse_compute_capability(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        compute_capability = _parse_compute_capability(d.pop("compute_capability"))
+
+        def _parse_gfx_target(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        gfx_target = _parse_gfx_target(d.pop("gfx_target"))
+
         sources = GpuAnswerSources.from_dict(d.pop("sources"))
 
         gpu_answer = cls(
@@ -161,6 +187,8 @@ class GpuAnswer:
             nvlink_bytes_per_second=nvlink_bytes_per_second,
             pcie_bytes_per_second=pcie_bytes_per_second,
             mig_profiles=mig_profiles,
+            compute_capability=compute_capability,
+            gfx_target=gfx_target,
             sources=sources,
         )
 
