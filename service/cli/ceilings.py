@@ -50,11 +50,9 @@ def _document(options: argparse.Namespace) -> dict[str, object]:
     }
     if options.num_gpus is not None:
         document["num_gpus"] = options.num_gpus
-    if not _sizes_a_model(options):
+    if options.maximize != Maximized.NUM_PARAMETERS:
         document["model"] = model_of(options)
+    elif options.model is not None or options.config is not None:
+        message = "--maximize num_parameters asks for a size, of scaled models; leave the model out"
+        raise InvalidRequestError(message)
     return document
-
-
-def _sizes_a_model(options: argparse.Namespace) -> bool:
-    """Return whether the model itself is what is looked for; the contract refuses a model beside that."""
-    return options.maximize == Maximized.NUM_PARAMETERS and options.model is None and options.config is None

@@ -42,7 +42,10 @@ class CeilingRequest(Strict, frozen=True, kw_only=True):
     workload: Annotated[CeilingWorkload, Meta(description="What runs; the word that is maximised may be left out.")]
     gpu: GpuReference
     maximize: Annotated[Maximized, Meta(description="What is made as large as it goes.")]
-    model: ModelReference | UnsetType = UNSET
+    model: Annotated[
+        ModelReference | UnsetType,
+        Meta(description="Required, unless `num_parameters` is maximised: then its own size is not used."),
+    ] = UNSET
     layout: LayoutRequest | UnsetType = UNSET
     num_gpus: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_GPUS)] | UnsetType,

@@ -116,6 +116,16 @@ def test_a_card_has_a_largest_model(client: TestClient[Any]) -> None:
     assert small < large
 
 
+def test_a_model_that_is_named_beside_its_size_changes_nothing_and_is_told(client: TestClient[Any]) -> None:
+    """As with every word that is maximised: what the request says of it is no bound."""
+    workload = {"task": "train", "precision": "bf16", "sequence_length": 1024}
+    asked = {"maximize": "num_parameters", "workload": workload, "gpu": {"memory_bytes": "24Gi"}}
+    alone, *named = (ask(client, model=model, **asked) for model in (None, "gpt2", {"num_parameters": 10**9}))
+
+    assert {found["value"] for found in named} == {alone["value"]}
+    assert all(set(found["assumptions"]) - set(alone["assumptions"]) for found in named)
+
+
 def test_nothing_fits_is_an_answer(client: TestClient[Any]) -> None:
     """A model whose weights alone are too large has no ceiling, and the answer says what is missing for the least value."""
     found = ask(client, model="llama-2-70b")
@@ -133,7 +143,7 @@ def test_nothing_fits_is_an_answer(client: TestClient[Any]) -> None:
         ({"maximize": "micro_batch_size", "workload": SERVING | {"num_sequences": 1}}, "train"),
         ({"maximize": "lora_rank", "workload": {"task": "train", "sequence_length": 8}}, "adapters"),
         ({"model": None}, "model"),
-        ({"maximize": "num_parameters"}, "leave the model out"),
+        ({"maximize": "num_parameters", "model": "gpt-9"}, "gpt-9"),
         ({"maximize": "micro_batch"}, "micro_batch_size"),
         ({"workload": {"task": "train", "method": "lora"}}, "sequence_length"),
     ],

@@ -27,7 +27,8 @@ class CeilingRequest:
         workload (ServeCeiling | TrainCeiling): What runs; the word that is maximised may be left out.
         gpu (GpuByMemory | str):
         maximize (Maximized): What is made as large as it goes.
-        model (InlineModel | str | Unset):
+        model (InlineModel | str | Unset): Required, unless `num_parameters` is maximised: then its own size is not
+            used.
         layout (LayoutRequest | Unset): How one job is spread over GPUs; their number is data x tensor x pipeline x
             context parallel.
         num_gpus (int | Unset): GPUs, in whichever layout goes furthest; absent, as many as `layout` says, replicas as
