@@ -1,23 +1,24 @@
 """From a decoded ceilings request to a question that the planner can answer."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 from msgspec import UnsetType
 
 from service.api.hints import explain
-from service.api.questions import ResolvedModel, read_device
+from service.api.questions import ResolvedModel, read_device, restated, words_said
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.ceilings import CeilingRequest
 from service.api.schemas.fields import optional
 from service.api.schemas.fit import ModelReference
 from service.api.schemas.workload import WorkloadRequest
-from service.api.search_questions import words_said
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.quantization.loading import as_loaded
 from service.planner.ceiling_values import Maximized
 from service.planner.confidence import confidence_notes
+from service.planner.hardware import in_format_of
 from service.planner.space import Limits, Question
 from service.planner.splits import varied_words
 from service.usecases.ceilings import CeilingQuestion
@@ -51,12 +52,15 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
     limits = Limits(max_gpus=num_gpus or layout.num_gpus, confidence=request.confidence)
     question = Question(workload=workload, layout=layout, fixed=fixed, limits=limits)
     searched = varied_words(question) - said
+    model, device = _model(request, resolve), read_device(request.gpu)
+    if model is not None:
+        workload = in_format_of(device, model, question.workload, layout, fixed=said)
+        workload_defaults = restated(workload_defaults, workload)
     lines = (*workload_defaults, *layout_defaults, *notes)
-    model = _model(request, resolve)
     return CeilingQuestion(
         architecture=None if model is None else as_loaded(model, workload),
-        question=question,
-        device=read_device(request.gpu),
+        question=replace(question, workload=workload),
+        device=device,
         maximized=maximized,
         assumptions=(
             *(line for line in lines if line.partition(" = ")[0].rpartition(".")[2] not in searched | starts),
