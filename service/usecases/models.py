@@ -8,7 +8,7 @@ from service.db.pages import Page, PageRequest, name_reached, page_of_names
 from service.db.queries import models as queries
 from service.db.session import transaction
 from service.db.values import ModelContent, StoredModel
-from service.errors import CatalogueModelError, ModelExistsError, ModelNotFoundError
+from service.errors import CatalogueModelError, ModelExistsError, ModelNotFoundError, PreconditionRequiredError
 from service.usecases.preconditions import check_if_match
 
 InCatalogue = Callable[[str], bool]
@@ -43,7 +43,7 @@ def replace(
     sessions: sessionmaker[Session], name: str, *, content: ModelContent, if_match: str | None, in_catalogue: InCatalogue
 ) -> StoredModel:
     """Add a revision to the model whose ETag the caller has seen."""
-    _refuse_catalogue(name, in_catalogue)
+    _refuse_catalogue(name, in_catalogue, if_match)
     with transaction(sessions) as session:
         queries.lock_model(session, name)
         check_if_match(if_match, _read(session, name).etag)
@@ -53,7 +53,7 @@ def replace(
 
 def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None, in_catalogue: InCatalogue) -> None:
     """Remove the model whose ETag the caller has seen, with all its revisions."""
-    _refuse_catalogue(name, in_catalogue)
+    _refuse_catalogue(name, in_catalogue, if_match)
     with transaction(sessions) as session:
         queries.lock_model(session, name)
         check_if_match(if_match, _read(session, name).etag)
@@ -90,7 +90,10 @@ def _read(session: Session, name: str, *, revision: int | None = None) -> Stored
     return stored
 
 
-def _refuse_catalogue(name: str, in_catalogue: InCatalogue) -> None:
-    if in_catalogue(name):
-        message = f"{name!r} is a model of the catalogue, which cannot be changed; store yours under another name"
-        raise CatalogueModelError(message, name=name)
+def _refuse_catalogue(name: str, in_catalogue: InCatalogue, if_match: str | None) -> None:
+    if not in_catalogue(name):
+        return
+    message = f"{name!r} is a model of the catalogue, which cannot be changed; store yours under another name"
+    if if_match is None:
+        raise PreconditionRequiredError(f"every change needs If-Match, and {message}")
+    raise CatalogueModelError(message, name=name)

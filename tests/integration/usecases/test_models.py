@@ -134,6 +134,14 @@ def test_the_catalogue_cannot_be_changed(sessions: sessionmaker[Session]) -> Non
         delete(sessions, "gpt2")
 
 
+def test_a_change_of_the_catalogue_needs_if_match_as_well(sessions: sessionmaker[Session]) -> None:
+    """What a request lacks comes before what it may not do; it is told both."""
+    with pytest.raises(PreconditionRequiredError, match="needs If-Match, and 'gpt2' is a model of the catalogue"):
+        replace(sessions, "gpt2", if_match=None)
+    with pytest.raises(PreconditionRequiredError, match="needs If-Match, and 'gpt2' is a model of the catalogue"):
+        delete(sessions, "gpt2", if_match=None)
+
+
 def test_a_change_needs_the_version_that_was_seen(sessions: sessionmaker[Session]) -> None:
     """Without If-Match 428, with a stale one 412, and in both cases nothing is changed."""
     old = create(sessions, "mine")
