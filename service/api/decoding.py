@@ -1,6 +1,7 @@
 """From bytes to checked values: strict JSON bodies and strict query strings, refused with the path and the nearest name."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -127,17 +128,42 @@ def _malformed(error: Exception) -> MalformedBodyError:
 def _plain(body: bytes) -> object:
     """Return the body without a schema; a body that is no JSON is that first, whatever else it breaks."""
     try:
-        return msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except msgspec.ValidationError:
         return None  # a number that no float holds
     except _NOT_JSON as error:
         raise _malformed(error) from error
+    if _may_be_deep(body):
+        _require_shallow(document)
+    return document
+
+
+def _may_be_deep(body: bytes) -> bool:
+    return body.count(b"{") + body.count(b"[") > MAX_DEPTH
+
+
+def _require_shallow(document: object) -> None:
+    level = [document]
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for value in level for item in _items(value)]
+        if not level:
+            return
+    raise _malformed(RecursionError())
+
+
+def _items(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+        case _:
+            return ()
 
 
 def check_free_values(body: bytes) -> None:
     """Look into free-form objects (a config.json), whose values no schema bounds; ordinary bodies are not walked."""
-    deep = body.count(b"{") + body.count(b"[") > MAX_DEPTH
-    if deep or _NUL in body or _LONG_NUMBER.search(body):
+    if _may_be_deep(body) or _NUL in body or _LONG_NUMBER.search(body):
         _walk(msgspec.json.decode(body))
 
 

@@ -161,6 +161,18 @@ def test_depth_bomb_is_400(depth: int, brackets: tuple[str, str]) -> None:
         read_body(scope(), body.encode(), FitRequest)
 
 
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900])
+@pytest.mark.parametrize("brackets", [('{"a":', "}"), ("[", "]")])
+def test_depth_is_400_whatever_else_is_wrong(depth: int, brackets: tuple[str, str]) -> None:
+    """A body that is too deep is that first: under a field that nobody knows, and as the body itself."""
+    opening, closing = brackets
+    bomb = opening * depth + "1" + closing * depth
+
+    for body in (bomb, json.dumps(changed("x", "BOMB")).replace('"BOMB"', bomb)):
+        with pytest.raises(MalformedBodyError, match="nested"):
+            read_body(scope(), body.encode(), FitRequest)
+
+
 def test_nul_never_passes() -> None:
     """A NUL is refused in a string with a pattern and in a free-form object, as value and as key."""
     assert refusal(changed("model", "a\0b"))[0] == "model"
