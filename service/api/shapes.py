@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 
+import msgspec
 from litestar.types import Scope
 from msgspec import UnsetType
 
@@ -50,7 +51,12 @@ def request_key(scope: Scope, body: bytes, *, route: str) -> RequestKey | None:
     if not _KEY.fullmatch(key):
         message = "Idempotency-Key must be 1 to 128 visible ASCII characters, for example a UUID"
         raise InvalidRequestError(message, errors=[{"field": "Idempotency-Key", "message": message}])
-    return RequestKey(key=key, route=route, body=body)
+    return RequestKey(key=key, route=route, body=_as_said(body))
+
+
+def _as_said(body: bytes) -> bytes:
+    """Return JSON without white space and the order of members: they mean nothing, and clients that ask again keep neither."""
+    return msgspec.json.encode(msgspec.json.decode(body), order="sorted") if body else body
 
 
 def is_stored_name(name: str) -> bool:

@@ -26,7 +26,7 @@ class RequestKey:
 
 
 def body_hash(body: bytes) -> str:
-    """Return what tells two bodies apart; a client that repeats a request sends the same bytes."""
+    """Return what tells two bodies apart."""
     return hashlib.sha256(body).hexdigest()
 
 
