@@ -63,6 +63,14 @@ SERVE_DEFAULTS: dict[str, Any] = {
     "attention": Attention.SDPA,
     "cache": Cache.DYNAMIC,
 }
+_OWN_CACHE, _OWN_KERNEL = "workload.cache = ", "workload.attention = "
+_CHOSEN_BY_ENGINE: dict[Engine, tuple[str, ...]] = {
+    Engine.VLLM: (_OWN_CACHE, _OWN_KERNEL),
+    Engine.SGLANG: (_OWN_CACHE, _OWN_KERNEL),
+    Engine.TENSORRT_LLM: (_OWN_CACHE, _OWN_KERNEL),
+    Engine.LLAMA_CPP: (_OWN_CACHE,),
+}
+"""Words for transformers whose defaults these engines have no use for: nothing rests on them."""
 LAYOUT_DEFAULTS: dict[str, Any] = {
     "data_parallel": 1,
     "tensor_parallel": 1,
@@ -164,6 +172,8 @@ def _read_serve(request: ServeRequest) -> tuple[ServeWorkload, list[str]]:
     weights = request.weight_dtype if request.weight_dtype in _WEIGHT_DTYPES else DType.BF16
     # An engine that is told nothing about its cache keeps it in the dtype of the weights.
     values, assumptions = _filled(request, SERVE_DEFAULTS | {"kv_cache_dtype": weights}, "workload")
+    own = _CHOSEN_BY_ENGINE.get(values["engine"], ())
+    assumptions = [line for line in assumptions if not line.startswith(own)]
     values["quantization"] = Quantization.NONE if isinstance(request.quantization, UnsetType) else request.quantization
     if request.weight_dtype is DType.FP8:
         if values["quantization"] not in {Quantization.NONE, Quantization.FP8}:

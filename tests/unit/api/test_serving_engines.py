@@ -58,6 +58,7 @@ def test_every_engine_explains_itself(client: TestClient[Any], engine: str) -> N
     assert sum(component["bytes"] for component in components) == found["per_gpu"]["device_bytes"]
     assert all(component["formula"] and component["source"] for component in components)
     assert len({component["name"] for component in components}) == len(components)
+    assert not any(line.startswith("workload.cache") for line in found["assumptions"])
 
 
 def test_too_many_sequences_are_helped(client: TestClient[Any]) -> None:
