@@ -82,9 +82,20 @@ def _check_one_way(layout: Layout) -> None:
             raise NotModelledError(f"{name} {getattr(layout, name)} in serving", field=f"layout.{name}", modelled=[modelled])
     if layout.sequence_parallel:
         raise NotModelledError("sequence_parallel in serving", field="layout.sequence_parallel", modelled=["false"])
-    if layout.expert_tensor_parallel not in {None, layout.tensor_parallel}:
-        what = f"expert_tensor_parallel {layout.expert_tensor_parallel} in serving"
-        raise NotModelledError(what, field="layout.expert_tensor_parallel", modelled=[str(layout.tensor_parallel)])
+    ranks = layout.tensor_parallel * (layout.data_parallel if layout.expert_parallel > 1 else 1)
+    split_by, rest = divmod(ranks, layout.expert_parallel)
+    if rest or (layout.expert_tensor_parallel or layout.tensor_parallel) != split_by:
+        _refuse_spread(layout, ranks)
+
+
+def _refuse_spread(layout: Layout, ranks: int) -> None:
+    """Refuse experts that do not stand on all ranks of a replica once."""
+    held = f"{layout.expert_parallel} x {layout.expert_tensor_parallel or layout.tensor_parallel}"
+    message = (
+        f"experts stand on each of the {ranks} tensor x data ranks once, so that expert_parallel x expert_tensor_parallel is "
+        f"{ranks}, not {held}; leave expert_tensor_parallel out, and say an expert_parallel that divides {ranks}"
+    )
+    raise InvalidInputError(message, field="layout.expert_parallel")
 
 
 def longest_sequence(model: Architecture, workload: ServeWorkload) -> int:

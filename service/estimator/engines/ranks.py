@@ -57,6 +57,21 @@ class Rank:
         return self.widths[flash]
 
 
+ExpertRanks = tuple[int, int, int]
+"""How many ranks split one expert, over how many groups of them experts are spread, and whose tokens one group gets."""
+
+
+def expert_ranks(layout: Layout) -> ExpertRanks:
+    """Return how experts are shared out: over all tensor x data ranks where they are spread, as the layers where they are not.
+
+    Ranks that spread experts gather the tokens of all data-parallel ranks (vLLM 0.19.0, ``fused_moe/config.py`` and
+    ``prepare_finalize/naive_dp_ep.py``).
+    """
+    if layout.expert_parallel == 1:
+        return layout.tensor_parallel, 1, 1
+    return layout.expert_tensor_parallel or layout.tensor_parallel, layout.expert_parallel, layout.data_parallel
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     """What ranks are asked for; the model is known by its numbers."""
@@ -64,7 +79,8 @@ class _Question:
     spec: DecoderSpec
     scheme: Scheme | None
     dtype: DType
-    degrees: tuple[int, int, int]
+    degrees: tuple[int, int]
+    experts: ExpertRanks
     multiple: int
     model: Architecture = field(compare=False, repr=False)
 
@@ -73,8 +89,8 @@ def ranks_of(
     model: Architecture, layout: Layout, *, scheme: Scheme | None, dtype: DType, multiple: int = VOCABULARY_MULTIPLE
 ) -> tuple[Rank, ...]:
     """Return one rank of each pipeline stage, stages that are alike as one object; ``multiple`` pads the vocabulary."""
-    degrees = (layout.tensor_parallel, layout.pipeline_parallel, layout.expert_parallel)
-    return _ranks(_Question(model.spec, scheme, dtype, degrees, multiple, model))
+    degrees = (layout.tensor_parallel, layout.pipeline_parallel)
+    return _ranks(_Question(model.spec, scheme, dtype, degrees, expert_ranks(layout), multiple, model))
 
 
 def drafted(ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout, dtype: DType) -> tuple[Rank, ...]:
@@ -91,12 +107,13 @@ def drafted(ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout,
 
 @lru_cache(1024)
 def _ranks(asked: _Question) -> tuple[Rank, ...]:
-    tensor, pipeline, expert = asked.degrees
-    local = _padded(_split(asked.model, tensor, asked.multiple), tensor, asked.multiple)
-    sized = _Sized(local, asked.scheme, asked.dtype, expert)
+    tensor, pipeline = asked.degrees
+    split_by, spread_over, gathered = asked.experts
+    local = _padded(_split(asked.model, tensor, split_by, asked.multiple), tensor, asked.multiple)
+    sized = _Sized(local, asked.scheme, asked.dtype, spread_over)
     tables = _table_bytes(local, asked.dtype)
     layers = stage_layers(local.num_hidden_layers, pipeline)
-    widths = widest_layer(local, flash=False), widest_layer(local, flash=True)
+    widths = widest_layer(local, flash=False, gathered=gathered), widest_layer(local, flash=True, gathered=gathered)
     ranks: list[Rank] = []
     alike: dict[object, Rank] = {}
     start = 0
@@ -129,8 +146,13 @@ def stage_layers(num_layers: int, stages: int) -> tuple[int, ...]:
     return tuple(layers)
 
 
-def _split(model: Architecture, tensor: int, multiple: int) -> Architecture:
-    plan = SplitPlan(vocabulary=True, vocabulary_multiple=max(1, multiple // tensor))
+def _split(model: Architecture, tensor: int, expert_tensor: int, multiple: int) -> Architecture:
+    plan = SplitPlan(
+        vocabulary=tensor > 1,
+        vocabulary_multiple=max(1, multiple // tensor),
+        head=tensor > 1,
+        expert_ranks=expert_tensor if model.spec.num_experts else None,
+    )
     return local_architecture(model, tensor, plan)
 
 

@@ -82,7 +82,8 @@ def _settings(model: Architecture, workload: ServeWorkload, layout: Layout, devi
     ranks = layout.tensor_parallel * layout.pipeline_parallel
     return Settings(
         fraction=fraction,
-        chunk_tokens=chunk,
+        # Ranks that attend for themselves read a share of a chunk each (0.5, ``_handle_data_parallelism``).
+        chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
         max_model_len=longest_sequence(model, workload),
         free_bytes=device.usable_bytes - _context(device) - (_COMMUNICATOR if ranks > 1 else 0),
     )

@@ -30,9 +30,10 @@ def local_architecture(model: Architecture, tensor_parallel: int, plan: SplitPla
 
     Raises InvalidInputError for a degree that does not divide heads or inner features, naming those that do.
     """
-    if tensor_parallel == 1:
+    if tensor_parallel == 1 and plan.expert_ranks in {None, 1}:
         return model
-    check_divisible(model, tensor_parallel, plan)
+    if tensor_parallel > 1:
+        check_divisible(model, tensor_parallel, plan)
     sharer = _Sharer(tensor_parallel, plan, model.spec.num_key_value_heads)
     spec = replace(
         model.spec,
@@ -82,6 +83,7 @@ class _Sharer:
 
     def __init__(self, ranks: int, plan: SplitPlan, num_kv_heads: int) -> None:
         self.ranks, self.plan, self.num_kv_heads = ranks, plan, num_kv_heads
+        self.expert_ranks = plan.expert_ranks or ranks
 
     def kv_heads(self, count: int) -> int:
         """Return a rank's key and value heads: one at least."""
@@ -98,7 +100,7 @@ class _Sharer:
         if self.plan.gathers and _needs_whole_outputs(module):
             return replace(cast("Any", module), **self._gathered(module))
         kv_width = _kv_width(module)
-        changes: dict[str, object] = {"ranks": self.ranks} if isinstance(module, Experts) else {}
+        changes: dict[str, object] = {"ranks": self.expert_ranks} if isinstance(module, Experts) else {}
         for field in fields(module):
             old = getattr(module, field.name)
             new = self._part(module, field.name, old, kv_width)
@@ -110,7 +112,8 @@ class _Sharer:
         if name in _HEADS and isinstance(part, int):
             return self.kv_heads(part) if name == "num_kv_heads" else part // self.ranks
         if name == _INNER and isinstance(part, int):
-            return self._divided(part, "inner features of an expert")
+            _check("inner features of an expert", part, self.expert_ranks)
+            return part // self.expert_ranks
         if isinstance(part, Linear):
             return part if _stays_whole(module, name) else self._linear(name, part, kv_width)
         if isinstance(part, tuple) and part and all(isinstance(item, Linear) for item in part):
@@ -127,10 +130,10 @@ class _Sharer:
         return part
 
     def _linear(self, name: str, layer: Linear, kv_width: int) -> Linear:
-        if name in _ROWS:
+        if name in _ROWS and self.ranks > 1:
             inner = self._divided(layer.in_features, f"inputs of {layer.target}")
             return replace(layer, in_features=inner, split=Split.ROWS, ranks=self.ranks)
-        if name not in _COLUMNS:
+        if name not in _COLUMNS or self.ranks == 1:
             return layer
         return replace(layer, out_features=self._columns(layer, kv_width), split=Split.COLUMNS, ranks=self.ranks)
 

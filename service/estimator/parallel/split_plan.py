@@ -12,7 +12,8 @@ class SplitPlan:
     ``vocabulary``: each rank has rows of the embedding and of the head, padded to ``vocabulary_multiple`` per rank.
     ``head``: the head alone is split. ``gathers``: outputs that the model's code slices or normalises as a whole are gathered
     first, so that every rank computes all of attention (olmo2, phi3) or of the activation (glm).
-    ``replicates_kv_heads``: more ranks than key and value heads share them.
+    ``replicates_kv_heads``: more ranks than key and value heads share them. ``expert_ranks``: how many ranks split one expert;
+    None is as many as split the layers.
     """
 
     vocabulary: bool = False
@@ -20,6 +21,7 @@ class SplitPlan:
     head: bool = True
     gathers: bool = False
     replicates_kv_heads: bool = True
+    expert_ranks: int | None = None
 
 
 TRANSFORMERS = SplitPlan(gathers=True, replicates_kv_heads=False)
