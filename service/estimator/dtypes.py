@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+
 
 class DType(StrEnum):
     """A dense number format; block formats with scales live in ``quantization``."""
@@ -11,10 +13,6 @@ class DType(StrEnum):
     FP16 = "fp16"
     FP8 = "fp8"
 
-    @property
-    def bytes_per_element(self) -> int:
-        """Bytes that one element occupies."""
-        return _BYTES[self]
-
-
-_BYTES = {DType.FP32: 4, DType.BF16: 2, DType.FP16: 2, DType.FP8: 1}
+    def __init__(self, word: str) -> None:
+        """Keep the bytes that one element occupies: every answer asks for them dozens of times."""
+        self.bytes_per_element = _BYTES[word]

@@ -180,8 +180,8 @@ def _training(
     """Return the answer of the transformers library's own model code."""
     footing = plans.footing(model, workload, layout)
     highs = plans.highs(footing, workload, layout)
-    if detail is Detail.NUMBERS and corrections is None:
-        return outline_training(footing, workload, layout, peak_on(footing, workload, highs))
+    if detail is Detail.NUMBERS:
+        return outline_training(footing, workload, layout, peak_on(footing, workload, highs, corrections))
     timeline = timeline_on(footing, workload, highs)
     replayed = None
     if detail is Detail.REPLAYED:

@@ -1,13 +1,14 @@
 """Walks the training step: what is allocated at the worst moment of each instant, by component."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
 from service.estimator.footing import Footing, footing_of
 from service.estimator.layout import Layout
-from service.estimator.moments import Moment, Parts
+from service.estimator.moments import Height, Moment, Parts, all_corrected
 from service.estimator.offloading import activations_on_host
 from service.estimator.passes import Highs, TrainingPass, record_training
 from service.estimator.states import TrainedParameters, TrainStates
@@ -19,9 +20,6 @@ from service.estimator.units import ceil_div
 from service.estimator.workload import TrainWorkload
 
 Recorder = Callable[[Architecture, TrainingPass], Highs]
-
-Height = tuple[str, int, int]
-"""A moment's name, its allocated bytes, and the gradients among them."""
 
 _INSTANTS = {
     "forward": (Section.FORWARD,),
@@ -99,8 +97,11 @@ def timeline_on(footing: Footing, workload: TrainWorkload, highs: Highs) -> Time
     )
 
 
-def peak_on(footing: Footing, workload: TrainWorkload, highs: Highs) -> Peak:
+def peak_on(footing: Footing, workload: TrainWorkload, highs: Highs, corrections: Corrections | None = None) -> Peak:
     """Return the peak of the timeline alone, the first one of equals, for a search that asks for nothing else."""
+    if corrections is not None:
+        tokens = workload.micro_batch_size * workload.sequence_length
+        return peak_of(footing, workload, all_corrected(heights_on(footing, workload, highs), corrections, tokens))
     values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
     name, highest = "load", footing.loaded_bytes
     for section, instant in _INSTANT_OF:
@@ -109,6 +110,16 @@ def peak_on(footing: Footing, workload: TrainWorkload, highs: Highs) -> Peak:
             name, highest = instant, bytes_
     if footing.step_bytes > highest:
         name, highest = "optimizer_step", footing.step_bytes
+    return _peak(footing, workload, name, highest)
+
+
+def peak_of(footing: Footing, workload: TrainWorkload, heights: Sequence[Height]) -> Peak:
+    """Return the highest of some heights, the first one of equals."""
+    highest = max(heights, key=attrgetter("allocated_bytes"))
+    return _peak(footing, workload, highest.name, highest.allocated_bytes)
+
+
+def _peak(footing: Footing, workload: TrainWorkload, name: str, highest: int) -> Peak:
     host_bytes = footing.host_bytes + activations_on_host(footing.model, workload)
     return Peak(name=name, allocated_bytes=highest, steady_bytes=footing.steady_bytes, host_bytes=host_bytes)
 
@@ -117,12 +128,13 @@ def heights_on(footing: Footing, workload: TrainWorkload, highs: Highs) -> tuple
     """Return the moments of the timeline without what they are made of."""
     values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
     standing = footing.resident["gradients"]
-    heights = [("load", footing.loaded_bytes, 0)]
+    heights = [Height("load", footing.loaded_bytes, 0, 0)]
     for name, members in _INSTANTS.items():
         found = [_highest(footing, section, highs[section], values) for section in members]
         bytes_, point = max(found, key=itemgetter(0))
-        heights.append((name, bytes_, standing + (0 if point is None else _gradients(footing, point))))
-    return (*heights, ("optimizer_step", footing.step_bytes, footing.step["gradients"]))
+        made, kept = (0, 0) if point is None else (_gradients(footing, point), point.part_at("activations", values))
+        heights.append(Height(name, bytes_, standing + made, kept))
+    return (*heights, Height("optimizer_step", footing.step_bytes, footing.step["gradients"], 0))
 
 
 def _highest(footing: Footing, section: Section, points: tuple[Point, ...], values: Size) -> tuple[int, Point | None]:

@@ -16,7 +16,7 @@ from service.planner.layouts import Batch, Slot, Space
 from service.planner.pace import seconds_per_token
 from service.planner.space import MAX_MICRO_BATCH_SIZE, TIMES, Limits
 from service.planner.subject import Subject
-from service.planner.time_bounds import TimeBounds
+from service.planner.time_bounds import TimeBounds, cheapest_of
 
 _NOTHING = Interval(0, 0)
 _NO_MEMORY = Estimate(
@@ -57,6 +57,8 @@ class Clock:
         self.is_limited = any(getattr(limits, name) is not None for name in TIMES)
         self._seconds: dict[tuple[Slot, Batch], float] = {}
         self._floors: dict[Slot, float] = {}
+        self._alone: float | None = None
+        self._at_best: dict[int, Batch] = {}
         workload, device = space.question.workload, subject.device
         self._steps: StepClock | None = None
         if isinstance(workload, TrainWorkload) and untimed(subject.architecture, device) is None:
@@ -112,15 +114,17 @@ class Clock:
         workload = self._space.question.workload
         if isinstance(workload, ServeWorkload):
             return 0.0
-        alone = replace(
-            workload,
-            micro_batch_size=max(MAX_MICRO_BATCH_SIZE, workload.micro_batch_size),
-            gradient_accumulation_steps=_ENDLESS,
-            activation_checkpointing=Checkpointing.NONE,
-            selective_every=None,
-            offload=Offload(),
-        )
-        return (self._stepped(alone, Layout(gpus_per_node=self._space.asked.gpus_per_node)) or 0.0) / num_gpus
+        if self._alone is None:
+            alone = replace(
+                workload,
+                micro_batch_size=max(MAX_MICRO_BATCH_SIZE, workload.micro_batch_size),
+                gradient_accumulation_steps=_ENDLESS,
+                activation_checkpointing=Checkpointing.NONE,
+                selective_every=None,
+                offload=Offload(),
+            )
+            self._alone = self._stepped(alone, Layout(gpus_per_node=self._space.asked.gpus_per_node)) or 0.0
+        return self._alone / num_gpus
 
     def is_in_time(self, workload: Workload, throughput: Throughput | None) -> bool:
         """Whether a time keeps the limits; where there are limits, an unknown time does not."""
@@ -202,12 +206,9 @@ class Clock:
         """Return the least time per token of a slot: the largest batch and the most steps, and as little computed again."""
         if isinstance(self._space.question.workload, ServeWorkload):
             return 0.0
-        at_best = Batch(
-            recomputed=max(batch.recomputed for batch in batches),
-            micro_batch_size=max(batch.micro_batch_size for batch in batches),
-            flying=1,
-            steps=max(batch.steps for batch in batches),
-        )
+        at_best = self._at_best.get(id(batches))
+        if at_best is None:  # one object for many slots, which the room keeps
+            at_best = self._at_best[id(batches)] = cheapest_of(batches)
         workload, layout = self._space.config(slot, at_best)
         assert isinstance(workload, TrainWorkload)  # noqa: S101 - of the question
         return self._stepped(workload, layout) or 0.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
@@ -33,8 +33,7 @@ class Slot:
     quantization: Quantization | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """What decides a slot's activations, each the less the smaller; ``flying`` micro batches are in a pipeline at once."""
 
     recomputed: int

@@ -1,7 +1,8 @@
 """Which layouts and batches have room by arithmetic alone: bounds that come before any estimate, each worked out once."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from service.planner.bounds import kept_of_sequence, states_of
@@ -22,6 +23,8 @@ class Room:
         self._bounded: dict[int, tuple[Slot, ...]] = {}
         self._needs: dict[Slot, int] = {}
         self._roomy: dict[Slot, tuple[Batch, ...]] = {}
+        self._activations: dict[int, list[int]] = {}
+        self._fitting: dict[tuple[int, int], tuple[Batch, ...]] = {}
 
     def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return the slots whose states alone leave room, those that need least first."""
@@ -53,15 +56,26 @@ class Room:
         """Return the batches of which what backward needs has room beside the states, once; gradients come later."""
         found = self._roomy.get(slot)
         if found is None:
-            found = self._roomy[slot] = tuple(self._with_room(slot))
-            self._pruned["activations_alone"] += len(self._space.batches(slot)) - len(found)
+            batches = self._space.batches(slot)
+            found = self._roomy[slot] = self._with_room(slot, batches)
+            self._pruned["activations_alone"] += len(batches) - len(found)
         return found
 
-    def _with_room(self, slot: Slot) -> Iterator[Batch]:
+    def _with_room(self, slot: Slot, batches: tuple[Batch, ...]) -> tuple[Batch, ...]:
+        """Return the batches that have room, one object for all slots in which the same ones do."""
         layout = slot.layout
         split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
         room = (self._usable - self._before_gradients.of_one(slot)) * split
-        for batch in self._space.batches(slot):
-            kept = self._kept.everything if batch.keeps_everything else self._kept.inputs
-            if kept * batch.micro_batch_size * batch.flying <= room:
-                yield batch
+        needs = self._activations.get(id(batches))
+        if needs is None:  # one object for many slots, which the space keeps
+            needs = self._activations[id(batches)] = sorted(self._kept_of(batch) for batch in batches)
+        key = (id(batches), bisect_right(needs, room))
+        found = self._fitting.get(key)
+        if found is None:
+            found = self._fitting[key] = tuple(batch for batch in batches if self._kept_of(batch) <= room)
+        return found
+
+    def _kept_of(self, batch: Batch) -> int:
+        """Return the bytes that backward needs of a batch, of all ranks that share its sequences and layers."""
+        kept = self._kept.everything if batch.keeps_everything else self._kept.inputs
+        return kept * batch.micro_batch_size * batch.flying

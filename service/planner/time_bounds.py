@@ -37,7 +37,7 @@ class TimeBounds:
         batches = self._space.batches(slot)
         extremes = self._extremes.get(id(batches))  # one object for many slots, which the space keeps
         if extremes is None:
-            extremes = self._extremes[id(batches)] = (_shortest(batches), _cheapest(batches))
+            extremes = self._extremes[id(batches)] = (_shortest(batches), cheapest_of(batches))
         shortest, cheapest = extremes
         over_step = 0.0 if self._limits.max_step_time_s is None else self._of_step(slot, shortest, 0)
         return over_step if self.most_seconds_per_token == inf else max(over_step, self._of_token(slot, cheapest, 0))
@@ -81,7 +81,7 @@ def _shortest(batches: Sequence[Batch]) -> Batch:
     )
 
 
-def _cheapest(batches: Sequence[Batch]) -> Batch:
+def cheapest_of(batches: Sequence[Batch]) -> Batch:
     """Return the batch with the least time per token, and less: the largest of everything, and nothing computed again."""
     return Batch(
         recomputed=max(batch.recomputed for batch in batches),

@@ -65,6 +65,10 @@ class Point:
         _, g, h, i, j, k = values
         return {name: a + b * g + c * h + d * i + e * j + f * k for name, (a, b, c, d, e, f) in self.parts}
 
+    def part_at(self, part: str, values: Size) -> int:
+        """Return the bytes of one part, 0 where the point has none of it."""
+        return next((sizes.evaluate(size, values) for name, size in self.parts if name == part), 0)
+
     def covers(self, other: "Point") -> bool:
         """Tell whether this point is at least as high as another for every batch, sequence and price of a gradient."""
         return self.gradients >= other.gradients and sizes.covers(self.bytes, other.bytes)

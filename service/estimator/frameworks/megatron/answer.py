@@ -13,7 +13,14 @@ from service.estimator.frameworks.megatron.chunks import record_chunk
 from service.estimator.frameworks.megatron.shape import Shape, Switches
 from service.estimator.frameworks.megatron.states import STATES
 from service.estimator.frameworks.megatron.support import check_megatron
-from service.estimator.frameworks.megatron.timeline import Recorded, Recorder, StageTimeline, stage_timelines
+from service.estimator.frameworks.megatron.timeline import (
+    Recorded,
+    Recorder,
+    StagePeak,
+    StageTimeline,
+    stage_peaks,
+    stage_timelines,
+)
 from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.moments import Moment
@@ -39,14 +46,45 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
 ) -> Estimate:
     """Return the memory of the worst stage in the steady state; ``memory`` keeps what was recorded for other questions."""
     check_megatron(model, workload, layout)
-    recorder, every = _recording if memory is None else _remembering(memory), detail is not Detail.NUMBERS
-    timelines = stage_timelines(model, workload, layout, device, recorder, every=every)
-    tokens = workload.micro_batch_size * workload.sequence_length
-    timelines = tuple(line.with_corrections(corrections, tokens) for line in timelines) if corrections else timelines
+    recorder = _recording if memory is None else _remembering(memory)
+    if detail is Detail.NUMBERS:
+        draft = _outlined(model, workload, layout, stage_peaks(model, workload, layout, device, recorder, corrections))
+    else:
+        timelines = stage_timelines(model, workload, layout, device, recorder)
+        tokens = workload.micro_batch_size * workload.sequence_length
+        timelines = tuple(line.with_corrections(corrections, tokens) for line in timelines) if corrections else timelines
+        draft = _drafted(model, workload, layout, timelines)
+    warnings = device.warnings_for(workload.precision.compute_dtype)
+    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
+
+
+def _outlined(model: Architecture, workload: TrainWorkload, layout: Layout, stages: tuple[StagePeak, ...]) -> Draft:
+    """Return the numbers of the worst stage, and nothing that explains them."""
+    worst = max(stages, key=lambda line: line.peak.allocated_bytes)
+    num_gpus = layout.num_gpus
+    return Draft(
+        num_gpus=num_gpus,
+        linked_gpus=num_gpus,
+        instants=(),
+        peak=Instant(worst.peak.name, worst.peak.allocated_bytes),
+        steady_bytes=worst.steady_bytes,
+        components=tuple,
+        approximate=model.spec.approximate,
+        kind="megatron",
+        allocator=workload.allocator,
+        stages=tuple([Stage(line.stage, line.peak.allocated_bytes, line.steady_bytes) for line in stages]),
+        worst_stage=worst.stage,
+        assumptions=_assumptions(model),
+        warnings=_warnings(workload, layout),
+    )
+
+
+def _drafted(model: Architecture, workload: TrainWorkload, layout: Layout, timelines: tuple[StageTimeline, ...]) -> Draft:
+    """Return the worst stage, explained."""
     peaks = [line.peak for line in timelines]
     worst, peak = max(zip(timelines, peaks, strict=True), key=lambda pair: pair[1].allocated_bytes)
     moments = worst.moments
-    draft = Draft(
+    return Draft(
         num_gpus=layout.num_gpus,
         linked_gpus=layout.num_gpus,
         instants=tuple(Instant(moment.name, moment.allocated_bytes, moment.parts) for moment in moments),
@@ -65,8 +103,6 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
         assumptions=_assumptions(model),
         warnings=_warnings(workload, layout),
     )
-    warnings = device.warnings_for(workload.precision.compute_dtype)
-    return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
 
 
 def _recording(shape: Shape, how: Switches) -> Recorded:

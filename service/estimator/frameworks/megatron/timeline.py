@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections
@@ -14,7 +16,7 @@ from service.estimator.frameworks.megatron.stages import StageLayers, chunks_by_
 from service.estimator.frameworks.megatron.states import StageStates, stage_states
 from service.estimator.frameworks.megatron.workspaces import Generation, generation_of, workspace_bytes
 from service.estimator.layout import Layout
-from service.estimator.moments import Moment, Parts, corrected
+from service.estimator.moments import Height, Moment, Parts, corrected
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.sizes import Size
@@ -62,20 +64,42 @@ class StageTimeline:
         return replace(self, moments=tuple(corrected(moment, corrections, num_tokens) for moment in self.moments))
 
 
-def stage_timelines(
-    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder, *, every: bool = True
-) -> tuple[StageTimeline, ...]:
-    """Return the timeline of each stage; unless ``every`` is asked, only of those that none before them exceeds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePeak:
+    """One stage's highest moment and its bytes between steps, for a search that asks for nothing else."""
 
-    Of stages with the same layers the first keeps the most micro-batches.
-    """
+    stage: int
+    peak: Height
+    steady_bytes: int
+
+
+def stage_timelines(
+    model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder
+) -> tuple[StageTimeline, ...]:
+    """Return the timeline of each stage."""
+    walk = _walk(model, workload, layout, device, recorder)
+    return tuple([walk.stage(stage, chunks) for stage, chunks in chunks_by_stage(model, layout)])
+
+
+def stage_peaks(
+    model: Architecture,
+    workload: TrainWorkload,
+    layout: Layout,
+    device: Device,
+    recorder: Recorder,
+    corrections: Corrections | None,
+) -> tuple[StagePeak, ...]:
+    """Return the peak of each stage that none before it exceeds: of those with the same layers the first keeps the most."""
+    walk = _walk(model, workload, layout, device, recorder)
+    return tuple([walk.peak(stage, chunks, corrections) for stage, chunks in first_of_alike(model, layout)])
+
+
+def _walk(model: Architecture, workload: TrainWorkload, layout: Layout, device: Device, recorder: Recorder) -> "_Walk":
     generation = generation_of(device)
     latest = Generation.HOPPER if workload.deterministic else Generation.BLACKWELL
     fused = Generation.HOPPER <= generation <= latest
     shape, how = shape_of(model, layout), switches_of(workload, fused_attention=fused)
-    walk = _Walk(workload, layout, shape, recorder(shape, how), generation)
-    stages = chunks_by_stage(model, layout) if every else first_of_alike(model, layout)
-    return tuple([walk.stage(stage, chunks) for stage, chunks in stages])
+    return _Walk(workload, layout, shape, recorder(shape, how), generation)
 
 
 class _Walk:
@@ -90,17 +114,49 @@ class _Walk:
 
     def stage(self, stage: int, chunks: tuple[StageLayers, ...]) -> StageTimeline:
         """Return a stage's moments."""
-        layers = joined(chunks)
-        if layers not in self.held:
-            self.held[layers] = self._standing(layers)
-        held, states, standing = self.held[layers]
-        flying = in_flight(self.layout, stage, self.workload.gradient_accumulation_steps)
-        running = [(self._chunk(chunk), count) for chunk, count in zip(chunks, flying, strict=True)]
+        held, states, standing = self._held_by(chunks)
+        flying, running = self._running(stage, chunks)
         moments = [_moment("load", {"weights": states.weights})]
         moments += [_highest(name, standing, running) for name in _INSTANTS]
         moments.append(_moment("optimizer_step", _plus(standing, {"gradients": states.step_gradients})))
-        steady = states.resident + standing["temporaries"] + standing["communication_buffers"]
-        return StageTimeline(stage=stage, moments=tuple(moments), steady_bytes=steady, states=states, held=held, flying=flying)
+        return StageTimeline(
+            stage=stage,
+            moments=tuple(moments),
+            steady_bytes=_between_steps(states, standing),
+            states=states,
+            held=held,
+            flying=flying,
+        )
+
+    def peak(self, stage: int, chunks: tuple[StageLayers, ...], corrections: Corrections | None) -> StagePeak:
+        """Return the highest of a stage's moments, the first one of equals."""
+        _, states, standing = self._held_by(chunks)
+        _, running = self._running(stage, chunks)
+        total, gradients = sum(standing.values()), standing["gradients"]
+        heights = [Height("load", states.weights, 0, 0)]
+        for name in _INSTANTS:
+            top, others = _highest_of(name, running)
+            if top is None:
+                heights.append(Height(name, total, gradients, 0))
+            else:
+                heights.append(Height(name, total + top.part_bytes + others, gradients, top.activations + others))
+        heights.append(Height("optimizer_step", total + states.step_gradients, gradients + states.step_gradients, 0))
+        tokens = self.workload.micro_batch_size * self.workload.sequence_length
+        highest = max((corrected(height, corrections, tokens) for height in heights), key=attrgetter("allocated_bytes"))
+        return StagePeak(stage=stage, peak=highest, steady_bytes=_between_steps(states, standing))
+
+    def _held_by(self, chunks: tuple[StageLayers, ...]) -> tuple[StageParameters, StageStates, Parts]:
+        """Return what a stage of these chunks holds between steps."""
+        layers = chunks[0] if len(chunks) == 1 else joined(chunks)
+        found = self.held.get(layers)
+        if found is None:
+            found = self.held[layers] = self._standing(layers)
+        return found
+
+    def _running(self, stage: int, chunks: tuple[StageLayers, ...]) -> "tuple[tuple[int, ...], _Running]":
+        """Return how many micro-batches of each chunk a stage keeps, and beside each what it keeps of them."""
+        flying = in_flight(self.layout, stage, self.workload.gradient_accumulation_steps)
+        return flying, [(self._chunk(chunk), count) for chunk, count in zip(chunks, flying, strict=True)]
 
     def _standing(self, layers: StageLayers) -> tuple[StageParameters, StageStates, Parts]:
         """Return what stages of these layers hold between steps."""
@@ -141,7 +197,7 @@ class _Walk:
             found = priced[key] = _Chunk(kept=sizes.evaluate(record.kept, self.values), tops=tops)
         return found
 
-    def _top(self, record: ChunkRecord, sections: tuple[Section, ...]) -> tuple[int, Parts] | None:
+    def _top(self, record: ChunkRecord, sections: tuple[Section, ...]) -> "_Top | None":
         points = [point for section in sections for point in record.highs.get(section, ())]
         if not points:
             return None
@@ -150,7 +206,16 @@ class _Walk:
         for category, size in top.live:
             if category is not Category.GRADIENTS:
                 parts[category.value] = parts.get(category.value, 0) + sizes.evaluate(size, self.values)
-        return sizes.evaluate(top.bytes, self.values), parts
+        return _Top(sizes.evaluate(top.bytes, self.values), parts, sum(parts.values()), parts.get("activations", 0))
+
+
+class _Top(NamedTuple):
+    """The highest point of an instant while a chunk runs: its bytes, and its parts with their sum."""
+
+    bytes: int
+    parts: Parts
+    part_bytes: int
+    activations: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,21 +223,35 @@ class _Chunk:
     """What a micro-batch keeps of a chunk, and the chunk's highest point of each instant while it runs."""
 
     kept: int
-    tops: dict[str, tuple[int, Parts] | None]
+    tops: dict[str, _Top | None]
 
 
-def _highest(name: str, standing: Parts, running: list[tuple[_Chunk, int]]) -> Moment:
-    """Return the stage's highest moment of an instant, whichever of its chunks runs while the others are kept."""
-    total = sum(chunk.kept * count for chunk, count in running)
-    best: tuple[int, int, Parts] | None = None
+_Running = list[tuple[_Chunk, int]]
+"""The chunks of a stage, each with how many micro-batches of it are kept."""
+
+
+def _highest_of(name: str, running: _Running) -> tuple[_Top | None, int]:
+    """Return the highest point of an instant, whichever of a stage's chunks runs, and what is kept of the others."""
+    total = sum([chunk.kept * count for chunk, count in running])
+    best: tuple[_Top | None, int] = None, 0
+    highest = -1
     for chunk, count in running:
         top = chunk.tops[name] if count else None
-        if top is not None and (best is None or total - chunk.kept + top[0] > best[0]):
-            best = total - chunk.kept + top[0], total - chunk.kept, top[1]
-    if best is None:
+        if top is not None and total - chunk.kept + top.bytes > highest:
+            best, highest = (top, total - chunk.kept), total - chunk.kept + top.bytes
+    return best
+
+
+def _highest(name: str, standing: Parts, running: _Running) -> Moment:
+    """Return the stage's highest moment of an instant."""
+    top, others = _highest_of(name, running)
+    if top is None:
         return _moment(name, standing)
-    _, others, parts = best
-    return _moment(name, _plus(standing, parts | {"activations": parts.get("activations", 0) + others}))
+    return _moment(name, _plus(standing, top.parts | {"activations": top.activations + others}))
+
+
+def _between_steps(states: StageStates, standing: Parts) -> int:
+    return states.resident + standing["temporaries"] + standing["communication_buffers"]
 
 
 def _plus(standing: Parts, more: Parts) -> Parts:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 from service.estimator.answer import assemble
@@ -16,10 +15,11 @@ from service.estimator.gathering import gathering
 from service.estimator.intervals import LEVEL
 from service.estimator.layout import Layout
 from service.estimator.losses import LossPass
+from service.estimator.moments import Height, all_corrected
 from service.estimator.passes import Highs, record_training
 from service.estimator.result import Detail, Estimate
 from service.estimator.support.training import check_shape, check_training
-from service.estimator.timeline import Height, Peak, heights_on, timeline_on
+from service.estimator.timeline import heights_on, peak_of, timeline_on
 from service.estimator.train_answer import explain_training, outline_training
 from service.estimator.training_pass import fixed_words, shape_of, training_pass
 from service.estimator.workload import Framework, Loss, TrainWorkload
@@ -47,12 +47,13 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     footing = _footing(memory, model, local, shared, ranks)
     check_shape(model, local)
     highs = _highs(memory, _recorded(model, workload, ranks), footing, local, shared)
-    if detail is Detail.NUMBERS and corrections is None:
-        heights = heights_on(footing, local, highs)
-        draft = outline_training(footing, local, shared, _peak(footing, heights))
+    heights = heights_on(footing, local, highs)
+    if detail is Detail.NUMBERS:
+        tokens = local.micro_batch_size * local.sequence_length
+        peak = peak_of(footing, local, all_corrected(heights, corrections, tokens))
+        draft = outline_training(footing, local, shared, peak)
     else:
         timeline = timeline_on(footing, local, highs)
-        heights = tuple((one.name, one.allocated_bytes, one.parts.get("gradients", 0)) for one in timeline.moments)
         draft = explain_training(footing.model, local, shared, timeline, corrections)
     streams = _stream_bytes(model, footing, local, shared, heights)
     draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=streams)
@@ -97,11 +98,6 @@ def _highs(
     return found
 
 
-def _peak(footing: Footing, heights: tuple[Height, ...]) -> Peak:
-    name, highest, _ = max(heights, key=itemgetter(1))
-    return Peak(name=name, allocated_bytes=highest, steady_bytes=footing.steady_bytes, host_bytes=footing.host_bytes)
-
-
 def _remembered(memory: dict[object, Any], key: object, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - models and recordings
     found = memory.get(key)
     if found is None:
@@ -126,6 +122,8 @@ def _stream_bytes(
     block = counts.largest_block * how.gather_bytes
     head = model.head_unit_elements if how.separate else 0
     gathered = max(counts.outside_blocks - head, head) * how.gather_bytes + block
-    peak = max(bytes_ for _, bytes_, _ in heights)
-    computing = max(bytes_ - gradients - (0 if name == "optimizer_step" else block) for name, bytes_, gradients in heights)
+    peak = max(height.allocated_bytes for height in heights)
+    computing = max(
+        height.allocated_bytes - height.gradients - (0 if height.name == "optimizer_step" else block) for height in heights
+    )
     return max(computing + footing.states.gradients + gathered - peak, 0)
