@@ -23,25 +23,29 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Bytes of the three candidates for the highest moment; ``passed`` are the tensors between stages, alive in each."""
+    """Bytes of the three candidates for the highest moment; ``passed`` are the tensors between stages, alive in each.
+
+    ``buffers`` of the experts are made when the first layer runs: after the trial, and before the rest.
+    """
 
     layer: int
     sampling: int
     tables: int
     passed: int
+    buffers: int
     chip: Chip
 
     @property
     def peak_bytes(self) -> int:
         """Bytes above the weights at the highest moment."""
-        return max(self.layer, self.sampling, self.tables) + self.passed
+        return max(max(self.layer, self.sampling) + self.buffers, self.tables) + self.passed
 
     @property
     def formula(self) -> str:
         """The moment that decides."""
         named = {
-            "widest layer of the profiling batch": self.layer,
-            "sampling": self.sampling,
+            "widest layer of the profiling batch": self.layer + self.buffers,
+            "sampling": self.sampling + self.buffers,
             "inductor's trial of the embedding": self.tables,
         }
         return max(named, key=lambda name: named[name])
@@ -51,7 +55,8 @@ def profile(rank: Rank, batch: Batch, release: Release, chip: Chip, *, eager: bo
     """Return the profiling run of one rank; ``eager`` runs the model's own code instead of what inductor made of it."""
     compiled = release.compiles and not eager
     tokens = batch.num_tokens * batch.width
-    layer = tokens * rank.widest(flash=chip.flash) + chip.workspace_bytes
+    apart = rank.apart if release.shares_expert_buffers and chip.flash else None
+    layer = tokens * (rank.widest(flash=chip.flash) if apart is None else apart.layer) + chip.workspace_bytes
     hidden = rank.model.spec.hidden_size
     trial = rank.model.embedding.numel * batch.width + 2 * tokens * hidden
     return Profile(
@@ -61,6 +66,7 @@ def profile(rank: Rank, batch: Batch, release: Release, chip: Chip, *, eager: bo
         # In the logs of H100 alone: those of A100 and RTX A6000 show the sampling peak, which is lower.
         tables=trial if compiled and release.combines_kernels and rank.is_first and chip.is_hopper_or_later else 0,
         passed=0 if rank.is_first else 2 * tokens * hidden,
+        buffers=0 if apart is None else tokens * apart.buffers,
         chip=chip,
     )
 

@@ -10,14 +10,14 @@ from functools import lru_cache
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.engines.unsplit import rounding_bytes
-from service.estimator.engines.widths import widest_layer
+from service.estimator.engines.widths import Apart, apart, widest_layer
 from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.kv_cache import engine_elements, window_of
 from service.estimator.layout import Layout
 from service.estimator.modules.weights import Weight
 from service.estimator.parallel.local import local_architecture
 from service.estimator.parallel.split_plan import SplitPlan
-from service.estimator.quantization.scheme import Scheme
+from service.estimator.quantization.scheme import Packing, Scheme
 from service.estimator.quantization.weights import placements, stored_bytes
 from service.estimator.spec import DecoderSpec
 from service.estimator.units import ceil_div
@@ -51,6 +51,8 @@ class Rank:
     is_last: bool
     widths: tuple[int, int]
     """Elements of one token at the widest point of a layer, with xFormers and with FlashAttention."""
+    apart: Apart | None
+    """The same with FlashAttention where experts have buffers of their own; None where there are no such experts."""
 
     def widest(self, *, flash: bool) -> int:
         """Return the elements of one token at the widest point of a layer."""
@@ -114,6 +116,8 @@ def _ranks(asked: _Question) -> tuple[Rank, ...]:
     tables = _table_bytes(local, asked.dtype)
     layers = stage_layers(local.num_hidden_layers, pipeline)
     widths = widest_layer(local, flash=False, gathered=gathered), widest_layer(local, flash=True, gathered=gathered)
+    # One kernel runs all of the work of experts in mxfp4.
+    whole = asked.scheme is not None and asked.scheme.packing is Packing.MXFP4
     ranks: list[Rank] = []
     alike: dict[object, Rank] = {}
     start = 0
@@ -129,6 +133,7 @@ def _ranks(asked: _Question) -> tuple[Rank, ...]:
             is_first=first,
             is_last=last,
             widths=widths,
+            apart=None if whole else apart(local, gathered=gathered),
         )
         ranks.append(alike.setdefault((rank.weight_bytes, rank.caches, count, first, last), rank))
         start += count
@@ -167,8 +172,12 @@ def _padded(model: Architecture, tensor: int, multiple: int) -> Architecture:
 
 
 def _table_bytes(model: Architecture, dtype: DType) -> int:
-    """Return the bytes of rotary tables: half cosine, half sine of every position (vLLM, ``rotary_embedding/base.py``)."""
-    return model.spec.max_position_embeddings * sum(model.rotary_tables) // 2 * dtype.bytes_per_element
+    """Return the bytes of rotary tables: half cosine, half sine of every position (vLLM, ``rotary_embedding/base.py``).
+
+    A model that turns by complex numbers names one table, of as many elements.
+    """
+    tables = model.rotary_tables[: max(1, len(model.rotary_tables) // 2)]
+    return model.spec.max_position_embeddings * sum(tables) * dtype.bytes_per_element
 
 
 def _kinds(model: Architecture, start: int, end: int) -> tuple[int, ...]:

@@ -37,6 +37,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     """Return the answer of one TensorRT-LLM replica."""
     check_engine(model, workload, layout)
     version_of(workload.engine_version, engine="tensorrt_llm", oldest=OLDEST, newest=NEWEST)
+    _check_attention(layout)
     scheme = in_engine(scheme_of(workload.quantization, model))
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
     ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
@@ -55,6 +56,16 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         detail=detail,
         warnings=device.warnings_for(workload.weight_dtype),
     )
+
+
+def _check_attention(layout: Layout) -> None:
+    """Refuse attention over some of the ranks that share experts (``enable_attention_dp`` is of all of them)."""
+    if layout.expert_parallel > 1 and layout.data_parallel > 1 and layout.tensor_parallel > 1:
+        message = (
+            "TensorRT-LLM splits attention over all ranks of a server or over none: with expert_parallel, "
+            "tensor_parallel or data_parallel is 1"
+        )
+        raise InvalidInputError(message, field="layout.data_parallel")
 
 
 def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, device: Device) -> Holder:

@@ -55,6 +55,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     if model.family in _WITHOUT_A_MODEL:
         message = f"vLLM has no model of {model.family}: ask for engine transformers"
         raise InvalidInputError(message, field="workload.engine")
+    _check_whole_experts(layout)
     settings = _settings(model, workload, device)
     scheme = in_engine(scheme_of(workload.quantization, model))
     target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
@@ -71,6 +72,15 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
         detail=detail,
         warnings=device.warnings_for(workload.weight_dtype),
     )
+
+
+def _check_whole_experts(layout: Layout) -> None:
+    """Refuse experts that are spread and split as well: vLLM does one or the other (``FusedMoEParallelConfig.make``)."""
+    if layout.expert_parallel == 1 or (layout.expert_tensor_parallel or layout.tensor_parallel) == 1:
+        return
+    ranks = layout.tensor_parallel * layout.data_parallel
+    message = f"vLLM spreads whole experts over all tensor x data ranks: expert_parallel is 1 or {ranks}"
+    raise InvalidInputError(message, field="layout.expert_parallel")
 
 
 def _draft(model: Architecture, workload: ServeWorkload) -> Architecture | None:

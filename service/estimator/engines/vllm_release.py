@@ -17,6 +17,7 @@ _COMBINED_KERNELS = Version(0, 12)
 _LARGE_DEFAULTS = Version(0, 9)
 _TRITON_SAMPLER = Version(0, 17)
 _HYBRID_POOL = Version(0, 10)
+_SHARED_BUFFERS = Version(0, 15)
 
 FP32_LOGIT = 4
 SOFTMAX_BYTES = 8
@@ -65,6 +66,11 @@ class Release:
     def frees_windows(self) -> bool:
         """Whether layers with a window give their blocks back (the hybrid KV cache manager)."""
         return self.version >= _HYBRID_POOL
+
+    @property
+    def shares_expert_buffers(self) -> bool:
+        """Whether experts work in buffers that stay (``v1/worker/workspace.py``; of pull request 31531 their sizes)."""
+        return self.version >= _SHARED_BUFFERS
 
     def sampler_bytes(self, logit_bytes: int) -> int:
         """Return the bytes per logit at the highest moment of sampling: logits, their fp32 copy, and what picks from them."""
