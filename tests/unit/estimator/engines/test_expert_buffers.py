@@ -1,5 +1,7 @@
 """What experts hold on vLLM against its start-up logs (vLLM 0.19.0 on H100 80GB, jgchn/llm-d-planner)."""
 
+from typing import Any
+
 import pytest
 
 from service.estimator.layout import Layout
@@ -7,7 +9,7 @@ from service.estimator.units import GIB
 from tests.unit.estimator.engines.test_corners import serve
 from tests.unit.estimator.engines.test_vllm import part
 
-LOGS = {"max_model_len": 8192, "gpu_memory_fraction": 0.95, "engine_version": "0.19.0"}
+LOGS: dict[str, Any] = {"max_model_len": 8192, "gpu_memory_fraction": 0.95, "engine_version": "0.19.0"}
 
 
 @pytest.mark.parametrize(
