@@ -64,13 +64,20 @@ def least_at(calibration: Calibration, point: MeasuredPoint, *, without: str = "
     return max(reached, default=0)
 
 
+def excess_of(seen: int, predicted: int) -> str | None:
+    """Return in words why so many bytes on a device are not of a job that needs ``predicted``; ``None`` where they may be."""
+    if seen <= predicted * MOST:
+        return None
+    return (
+        f"{seen:,} bytes are more than {MOST:g} times the {predicted:,} of the analytic answer: another model or process was "
+        "on the GPU"
+    )
+
+
 def _contradiction(look: Seen, probed: Sequence[Seen]) -> str | None:
     """Return in words why a look cannot have been of this job alone."""
-    if look.bytes > look.predicted * MOST:
-        return (
-            f"{look.bytes:,} bytes are more than {MOST:g} times the {look.predicted:,} of the analytic answer: another model "
-            "or process was on the GPU"
-        )
+    if (excess := excess_of(look.bytes, look.predicted)) is not None:
+        return excess
     for known in probed:
         if known.point.reaches(look.point) and look.bytes > known.bytes * (1 + 2 * RESERVED_SPREAD):
             return (

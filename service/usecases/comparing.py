@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from service.calibration.field import excess_of
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache
 from service.estimator.result import Estimate, Interval, Serving
@@ -58,6 +59,13 @@ class Comparison:
     quantities: tuple[Compared, ...] = ()
     plain: Estimate | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def excess(self) -> str | None:
+        """Why what was seen on the device cannot have been this job's alone; ``None`` where it may have been."""
+        looks = {one.quantity: one for one in self.quantities}
+        look = looks.get(Quantity.DEVICE) or looks.get(Quantity.DEVICE_TOTAL_USED)
+        return None if look is None else excess_of(look.measured.low, look.predicted)
 
 
 def compare(

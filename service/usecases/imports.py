@@ -200,7 +200,7 @@ def _item(
             *notes,
             *found.notes,
             *observation.notes(),
-            *why_silent(observation.peaks, told, workload),
+            *why_silent(observation.peaks, told, workload, excess=found.excess),
         ),
         problems=tuple(problems),
     )

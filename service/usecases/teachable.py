@@ -18,8 +18,13 @@ _RELEASES = "the releases of torch and transformers, which decide what it is evi
 _FILLS = "corrects no answer: an engine fills its budget, and its answer follows its own release's code"
 
 
-def why_silent(told: Collection[Quantity], environment: Mapping[str, object], workload: Workload) -> tuple[str, ...]:
-    """Return in words why readings of a workload correct no answer, or only bound it; nothing where they teach all."""
+def why_silent(
+    told: Collection[Quantity], environment: Mapping[str, object], workload: Workload, *, excess: str | None = None
+) -> tuple[str, ...]:
+    """Return in words why readings of a workload correct no answer, or only bound it; nothing where they teach all.
+
+    ``excess`` says why what was seen on the device is no bound.
+    """
     if isinstance(workload, ServeWorkload) and workload.engine is not Engine.TRANSFORMERS:
         return (_FILLS,)
     bounds = not _LOOKS.isdisjoint(told)
@@ -28,4 +33,6 @@ def why_silent(told: Collection[Quantity], environment: Mapping[str, object], wo
         lacking.append(_RELEASES)
     if lacking:
         return (f"corrects no answer: it does not tell {', nor '.join(lacking)}",)
-    return () if Quantity.ALLOCATED in told else (_BOUND,)
+    if Quantity.ALLOCATED in told:
+        return ()
+    return (_BOUND if excess is None else f"corrects no answer: {excess}",)

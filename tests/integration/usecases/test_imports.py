@@ -144,6 +144,15 @@ def test_a_file_of_too_many_jobs_is_refused() -> None:
         read("\n".join([SACCT.split(b"\n")[0].decode(), *rows]).encode())
 
 
+def test_a_reading_that_bounds_nothing_is_promised_nothing() -> None:
+    """20,000 MiB may be a job of 16 GB, and 30,000 MiB hold somebody else as well: what is said is what will be learnt."""
+    bound, beyond = (item.notes[-1] for item in read(SACCT, environment=RELEASES).items)
+
+    assert "are at least as much from now on" in bound
+    assert beyond.startswith("corrects no answer: ")
+    assert beyond.endswith("another model or process was on the GPU")
+
+
 def test_jobs_have_questions_of_their_own(sessions: Sessions) -> None:
     """The first that matches has a reading; what nobody asks about is left out."""
     asked = question(match=Match(name="b"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.calibration.field import excess_of
 from service.estimator.workload import Engine, ServeWorkload, TrainWorkload
 from service.formats.measured.reading import Quantity
 from service.usecases.teachable import why_silent
@@ -27,6 +28,15 @@ def test_what_is_lacking_is_said(told: list[Quantity], environment: dict[str, st
 
     assert len(said) == bool(words)
     assert all(word in said[0] for word in words)
+
+
+def test_more_than_a_job_can_need_is_no_bound() -> None:
+    """What else was on the GPU is not the job's: the reading is kept, and nothing is promised of it."""
+    excess = excess_of(1701, 1000)
+
+    assert excess is not None
+    assert excess_of(1700, 1000) is None
+    assert why_silent([Quantity.DEVICE], RELEASES, TRAIN, excess=excess) == (f"corrects no answer: {excess}",)
 
 
 def test_an_engine_is_no_evidence_of_what_is_asked_of_it() -> None:
