@@ -23,7 +23,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.errors import EstimatorError
 from service.estimator.layout import Layout
-from service.estimator.workload import Workload
+from service.estimator.workload import ServeWorkload, Workload
 from service.planner.confidence import confidence_notes, require_confidence
 from service.planner.fit import FitReport, fit, judged
 from service.planner.hardware import lacks_bf16
@@ -60,7 +60,7 @@ class Items:
         self._answers: dict[bytes, _Fit | dict[str, object]] = {}
         self._models: dict[bytes, ResolvedModel] = {}
         self._workloads: dict[bytes, tuple[Workload, list[str]]] = {}
-        self._layouts: dict[bytes, tuple[Layout, tuple[str, ...]]] = {}
+        self._layouts: tuple[dict[bytes, tuple[Layout, tuple[str, ...]]], ...] = ({}, {})
         self._devices: dict[bytes, Device] = {}
         self._subjects: dict[tuple[bytes, bytes, float], Subject] = {}
         self.verdicts: Counter[str] = Counter()
@@ -95,7 +95,7 @@ class Items:
             check_free_values(item)
             pieces = read_envelope(item, QuestionParts)
             workload, said = self._workload(pieces.workload)
-            layout, also = self._layout(pieces.layout)
+            layout, also = self._layout(pieces.layout, serves=isinstance(workload, ServeWorkload))
             require_confidence(pieces.confidence, workload)
             notes = (*said, *also, *confidence_notes(pieces.confidence, workload))
             subject = self._subject(pieces)
@@ -126,8 +126,8 @@ class Items:
     def _workload(self, piece: msgspec.Raw) -> tuple[Workload, list[str]]:
         return _once(self._workloads, bytes(piece), lambda raw: read_workload(_WORKLOAD.decode(raw)))
 
-    def _layout(self, piece: msgspec.Raw) -> tuple[Layout, tuple[str, ...]]:
-        return _once(self._layouts, bytes(piece), lambda raw: read_layout(_LAYOUT.decode(raw)))
+    def _layout(self, piece: msgspec.Raw, *, serves: bool) -> tuple[Layout, tuple[str, ...]]:
+        return _once(self._layouts[serves], bytes(piece), lambda raw: read_layout(_LAYOUT.decode(raw), serves=serves))
 
     def _made(self, architecture: Architecture, device: Device, level: float) -> Subject:
         find = self._parts.corrections.find

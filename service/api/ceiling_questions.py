@@ -12,7 +12,7 @@ from service.api.reading import read_layout, read_workload
 from service.api.schemas.ceilings import CeilingRequest
 from service.api.schemas.fields import optional
 from service.api.schemas.fit import ModelReference
-from service.api.schemas.workload import WorkloadRequest
+from service.api.schemas.workload import ServeRequest, WorkloadRequest
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
 from service.estimator.quantization.loading import as_loaded
@@ -41,7 +41,7 @@ def read_ceiling(request: CeilingRequest, resolve: Callable[[ModelReference], Re
     maximized = request.maximize
     said = words_said(request.workload) | words_said(request.layout)
     workload, workload_defaults = read_workload(_complete(request))
-    layout, layout_defaults = read_layout(request.layout)
+    layout, layout_defaults = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     starts = frozenset(_LEAST[maximized])
     num_gpus = optional(request.num_gpus)
     fixed = said | starts | (frozenset({"data_parallel"}) if num_gpus is None else frozenset())

@@ -30,6 +30,7 @@ from service.api.schemas.imports import (
     LeftOutAnswer,
     ReadingAnswer,
 )
+from service.api.schemas.workload import ServeRequest
 from service.catalog.gpus import resolve_gpu
 from service.errors import InvalidRequestError
 from service.formats.measured.detect import parse
@@ -161,7 +162,9 @@ def _question(parts: Parts, asked: ImportRequest, job: ImportJob) -> ImportQuest
         architecture=resolved.architecture,
         source=source,
         workload=read_workload(workload)[0],
-        layout=read_layout(asked.layout if isinstance(job.layout, UnsetType) else job.layout)[0],
+        layout=read_layout(
+            asked.layout if isinstance(job.layout, UnsetType) else job.layout, serves=isinstance(workload, ServeRequest)
+        )[0],
         gpu=None if gpu is None else resolve_gpu(gpu).name,
         match=Match(**_said(job.match)),
     )

@@ -10,6 +10,7 @@ from msgspec import Struct, UnsetType
 
 from service.api.reading import read_layout, read_workload
 from service.api.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
+from service.api.schemas.workload import ServeRequest
 from service.catalog.gpus import resolve_device
 from service.errors import InvalidRequestError
 from service.estimator.architecture import Architecture
@@ -44,7 +45,7 @@ class ResolvedModel:
 def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
     """Return the question of a fit request."""
     asked, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(request.layout)
+    layout, layout_defaults = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     require_confidence(request.confidence, asked)
     device = read_device(request.gpu)
     workload = in_format_of(device, model.architecture, asked, layout, fixed=words_said(request.workload))

@@ -131,10 +131,11 @@ def read_workload(request: WorkloadRequest) -> tuple[Workload, list[str]]:
 
 
 @lru_cache(1024)
-def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, tuple[str, ...]]:
+def read_layout(request: LayoutRequest | UnsetType, *, serves: bool = False) -> tuple[Layout, tuple[str, ...]]:
     """Return the layout and a line for each default; few layouts are asked about, and each often.
 
-    A named stage means DeepSpeed unless somebody else is named; FSDP shards everything, which is stage 3.
+    A named stage means DeepSpeed unless somebody else is named; FSDP shards everything, which is stage 3. Who serves spreads
+    experts over all tensor x data ranks: as many of them split one expert as are left.
     """
     request = LayoutRequest() if isinstance(request, UnsetType) else request
     fully = request.sharding in FULLY_SHARDED
@@ -148,9 +149,22 @@ def read_layout(request: LayoutRequest | UnsetType) -> tuple[Layout, tuple[str, 
         if not isinstance(said := getattr(request, name), UnsetType):
             values[name] = parse_bytes(said, field=f"layout.{name}")
     values |= _as_said(request, _LAYOUT_AS_SAID)
+    if serves and values["expert_parallel"] > 1 and "expert_tensor_parallel" not in values:
+        values["expert_tensor_parallel"] = _expert_ranks(values)
     if values.get("expert_tensor_parallel") == values["tensor_parallel"]:
         del values["expert_tensor_parallel"]
     return Layout(**values), tuple(assumptions)
+
+
+def _expert_ranks(values: Mapping[str, int]) -> int:
+    """Return how many ranks split one expert of a served model; refuse experts that do not stand on all ranks of a server."""
+    tensor, data, spread = values["tensor_parallel"], values["data_parallel"], values["expert_parallel"]
+    each, rest = divmod(tensor * data, spread)
+    if rest:
+        ranks = f"tensor_parallel {tensor} x data_parallel {data} = {tensor * data}"
+        message = f"expert_parallel {spread} does not divide the ranks that experts are spread over: {ranks}"
+        raise InvalidInputError(message, field="layout.expert_parallel")
+    return each
 
 
 def _read_train(request: TrainRequest) -> tuple[TrainWorkload, list[str]]:

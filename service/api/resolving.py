@@ -9,6 +9,7 @@ from service.api.schemas.fields import optional
 from service.api.schemas.fit import InlineModel, ModelReference
 from service.api.schemas.measurements import MeasurementRequest
 from service.api.schemas.models import ModelSource as StoredSource
+from service.api.schemas.workload import ServeRequest
 from service.calibration.key import calibration_key
 from service.catalog.gpus import resolve_gpu
 from service.errors import InvalidRequestError
@@ -46,7 +47,7 @@ def read_measurement(parts: Parts, request: MeasurementRequest) -> MeasurementQu
     """Return what a measurement request asks for, resolved so that a later change of the model does not reach the job."""
     model = resolve_model(parts.specs, request.model)
     workload, _ = read_workload(request.workload)
-    layout, _ = read_layout(request.layout)
+    layout, _ = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
     check_plannable(model.architecture, workload, layout)
     gpu = optional(request.gpu)
     source = ModelSource(

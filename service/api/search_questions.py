@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from msgspec import UnsetType
+from msgspec import UnsetType, structs
 
 from service.api.questions import ResolvedModel, read_device, words_said
 from service.api.reading import read_layout, read_workload
@@ -10,6 +10,7 @@ from service.api.schemas.fields import given, optional
 from service.api.schemas.fit import GpuReference
 from service.api.schemas.how_many import Constraints, HowManyRequest
 from service.api.schemas.plans import PlanRequest
+from service.api.schemas.workload import LayoutRequest, ServeRequest
 from service.catalog.gpus import entries_named
 from service.estimator.device import Device
 from service.estimator.errors import InvalidInputError
@@ -46,7 +47,7 @@ def read_how_many(request: HowManyRequest, model: ResolvedModel) -> HowManyQuest
 def read_asked(request: HowManyRequest | PlanRequest) -> Asked:
     """Return what a search is asked."""
     workload, workload_defaults = read_workload(request.workload)
-    layout, layout_defaults = read_layout(request.layout)
+    layout, layout_defaults = read_layout(_regrouped(request), serves=isinstance(request.workload, ServeRequest))
     constraints = Constraints() if isinstance(request.constraints, UnsetType) else request.constraints
     fixed = words_said(request.workload) | words_said(request.layout)
     allow, unused = _permissions(constraints, workload)
@@ -76,6 +77,20 @@ def _permissions(constraints: Constraints, workload: Workload) -> tuple[frozense
     return said - {useless}, (
         f"constraints.allow: {useless} is a matter of {of} and has no use here",
     ) if useless in said else ()
+
+
+def _regrouped(request: HowManyRequest | PlanRequest) -> LayoutRequest | UnsetType:
+    """Return the layout with as many ranks as its experts are spread over, where it leaves their number to the search."""
+    layout = request.layout
+    if isinstance(layout, UnsetType) or isinstance(layout.expert_parallel, UnsetType):
+        return layout
+    if not isinstance(request.workload, ServeRequest):
+        open_ranks = isinstance(layout.data_parallel, UnsetType)
+        return structs.replace(layout, data_parallel=layout.expert_parallel) if open_ranks else layout
+    replicas = given(layout.data_parallel, 1)
+    if isinstance(layout.tensor_parallel, UnsetType) and layout.expert_parallel % replicas == 0:
+        return structs.replace(layout, tensor_parallel=layout.expert_parallel // replicas)
+    return layout
 
 
 def _limits(constraints: Constraints, confidence: float | None) -> Limits:

@@ -13,6 +13,7 @@ from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
 from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
 from service.estimator.engines.vllm import weights_formula
+from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.quantization.loading import in_engine
 from service.estimator.quantization.weights import scheme_of

@@ -47,7 +47,7 @@ def _vllm(job: Job, workload: ServeWorkload) -> Launch:
     spread = job.layout.expert_parallel > 1
     values: dict[str, Scalar | None] = {
         **_degrees(job, "tensor-parallel-size", "pipeline-parallel-size"),
-        "data-parallel-size": job.layout.data_parallel if spread else None,
+        "data-parallel-size": job.layout.data_parallel if spread and job.layout.data_parallel > 1 else None,
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto",
@@ -66,13 +66,17 @@ def _vllm(job: Job, workload: ServeWorkload) -> Launch:
 
 
 def _sglang(job: Job, workload: ServeWorkload) -> Launch:
-    """Return SGLang's command (0.5, ``python/sglang/srt/server_args.py``); what is not said are its own defaults."""
-    spread = job.layout.expert_parallel > 1
+    """Return SGLang's command (0.5, ``python/sglang/srt/server_args.py``); what is not said are its own defaults.
+
+    Its tensor ranks are all of a server's; with data-parallel attention groups of them attend for themselves.
+    """
+    spread, attends_apart = job.layout.expert_parallel > 1, _attends_apart(job)
     values: dict[str, Scalar | None] = {
         "model-path": checkpoint_of(job, workload),
         **_degrees(job, "tp-size", "pp-size"),
-        "dp-size": job.layout.data_parallel if spread else None,
-        "ep-size": job.layout.expert_parallel * job.layout.tensor_parallel if spread else None,
+        "tp-size": _ranks(job),
+        "dp-size": job.layout.data_parallel if attends_apart else None,
+        "ep-size": job.layout.expert_parallel if spread else None,
         "dtype": TORCH_NAMES[workload.weight_dtype],
         "quantization": _QUANTIZATIONS.get(workload.quantization),
         "kv-cache-dtype": "fp8_e4m3" if workload.kv_cache_dtype is DType.FP8 else "auto",
@@ -83,7 +87,7 @@ def _sglang(job: Job, workload: ServeWorkload) -> Launch:
     several: dict[str, Scalar | None] = {}
     if job.num_nodes > 1:
         several = {"nnodes": job.num_nodes, "node-rank": NODE_RANK, "dist-init-addr": f"{HEAD_ADDRESS}:{PORT}"}
-    switches = chosen({"disable-cuda-graph": workload.enforce_eager})
+    switches = chosen({"enable-dp-attention": attends_apart, "disable-cuda-graph": workload.enforce_eager})
     arguments = flags({**values, **several}, switches=switches)
     return Launch(command=("python", "-m", "sglang.launch_server", *arguments))
 
@@ -93,6 +97,7 @@ def _tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
     spread = job.layout.expert_parallel > 1
     values: dict[str, Scalar | None] = {
         **_degrees(job, "tp_size", "pp_size"),
+        "tp_size": _ranks(job),
         "ep_size": job.layout.expert_parallel if spread else None,
         "max_seq_len": longest_sequence(job.model, workload),
         "max_batch_size": max(workload.max_num_sequences or tensorrt_llm.MAX_BATCH_SIZE, workload.num_sequences),
@@ -100,7 +105,9 @@ def _tensorrt_llm(job: Job, workload: ServeWorkload) -> Launch:
         "kv_cache_free_gpu_memory_fraction": _fraction(workload, tensorrt_llm.FRACTION_OF_FREE),
         "extra_llm_api_options": "llm_options.yaml",
     }
-    options = {"kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}}
+    options: dict[str, object] = {"kv_cache_config": {"dtype": "fp8" if workload.kv_cache_dtype is DType.FP8 else "auto"}}
+    if _attends_apart(job):
+        options["enable_attention_dp"] = True
     command = ("trtllm-serve", checkpoint_of(job, workload), *flags(values))
     if job.num_nodes > 1:
         command = ("trtllm-llmapi-launch", *command)
@@ -152,6 +159,16 @@ def _transformers(job: Job, workload: ServeWorkload) -> Launch:
 def _degrees(job: Job, tensor: str, pipeline: str) -> dict[str, Scalar | None]:
     layout = job.layout
     return {tensor: layout.tensor_parallel, pipeline: layout.pipeline_parallel if layout.pipeline_parallel > 1 else None}
+
+
+def _ranks(job: Job) -> int:
+    """Return the ranks of one server that share layers or experts."""
+    return job.layout.tensor_parallel * (job.layout.data_parallel if job.layout.expert_parallel > 1 else 1)
+
+
+def _attends_apart(job: Job) -> bool:
+    """Tell whether ranks that share experts attend for themselves."""
+    return job.layout.expert_parallel > 1 and job.layout.data_parallel > 1
 
 
 def _fraction(workload: ServeWorkload, default: float) -> float:

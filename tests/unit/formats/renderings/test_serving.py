@@ -55,13 +55,48 @@ def test_vllm_is_told_what_was_asked() -> None:
 def test_replicas_that_share_nothing_are_started_apart() -> None:
     """Two replicas of four GPUs are one command of four, twice; experts on all eight are one command of eight."""
     apart = render(a_job(CHAT, Layout(data_parallel=2, tensor_parallel=4), model="mixtral-8x7b"))["launch"]
-    spread = a_job(CHAT, Layout(data_parallel=2, tensor_parallel=4, expert_parallel=2), model="mixtral-8x7b")
+    layout = Layout(data_parallel=2, tensor_parallel=4, expert_parallel=8, expert_tensor_parallel=1)
+    spread = a_job(CHAT, layout, model="mixtral-8x7b")
     flags = flags_of(launch_of(spread).command)
 
     assert isinstance(apart, dict)
     assert (apart["replicas"], apart["gpus_per_node"]) == (2, 4)
     assert (spread.replicas, spread.gpus) == (1, 8)
     assert (flags["data_parallel_size"], flags["enable_expert_parallel"]) == ("2", "true")
+
+
+def test_experts_on_the_ranks_of_one_replica_take_a_switch_and_no_replicas() -> None:
+    """vLLM's expert-parallel size is its tensor x data ranks: nothing else says it."""
+    layout = Layout(tensor_parallel=8, expert_parallel=8, expert_tensor_parallel=1)
+    flags = flags_of(launch_of(a_job(CHAT, layout, model="mixtral-8x7b")).command)
+
+    assert (flags["tensor_parallel_size"], flags["enable_expert_parallel"]) == ("8", "true")
+    assert "data_parallel_size" not in flags
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        (Layout(tensor_parallel=8, expert_parallel=4, expert_tensor_parallel=2), ("8", "4", None)),
+        (Layout(tensor_parallel=4, data_parallel=2, expert_parallel=8, expert_tensor_parallel=1), ("8", "8", "2")),
+    ],
+)
+def test_sglang_counts_all_ranks_of_a_server_as_its_tensor_ranks(layout: Layout, said: tuple[str | None, ...]) -> None:
+    """Groups of them attend for themselves where there are several replicas, which is a switch."""
+    flags = flags_of(launch_of(a_job(replace(CHAT, engine=Engine.SGLANG), layout, model="mixtral-8x7b")).command)
+
+    assert (flags["tp_size"], flags["ep_size"], flags.get("dp_size")) == said
+    assert ("enable_dp_attention" in flags) == (said[2] is not None)
+
+
+def test_tensorrt_llm_has_ranks_that_attend_for_themselves_in_its_options() -> None:
+    """Its tensor ranks are those of the server, and whether all of them split attention stands in the file."""
+    job = a_job(replace(CHAT, engine=Engine.TENSORRT_LLM), Layout(data_parallel=8, expert_parallel=8), model="mixtral-8x7b")
+    launch = launch_of(job)
+    flags = flags_of(launch.command)
+
+    assert (flags["tp_size"], flags["ep_size"]) == ("8", "8")
+    assert json.loads(launch.files["llm_options.yaml"])["enable_attention_dp"] is True
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,11 @@ def test_experts_spread_over_all_ranks_or_none() -> None:
 
     assert mixtral.check(CHAT, Layout(data_parallel=4, expert_parallel=4)) is None
     assert mixtral.check(CHAT, Layout(data_parallel=4, expert_parallel=2)) is not None
+    whole = Layout(tensor_parallel=4, data_parallel=2, expert_parallel=8, expert_tensor_parallel=1)
+    assert mixtral.check(CHAT, whole) is None
+    sliced = mixtral.check(CHAT, Layout(tensor_parallel=4, data_parallel=2, expert_parallel=2))
+    assert sliced is not None
+    assert "tensor_parallel 4 x data_parallel 2" in sliced.reason
 
 
 def test_interleaved_stages_take_micro_batches_in_groups() -> None:
