@@ -13,6 +13,7 @@ ServiceError
  │    ├── ModelExistsError
  │    ├── CatalogueModelError       the catalogue cannot be changed
  │    ├── ClusterExistsError
+ │    ├── ClusterReservedError      deleted without its promises
  │    ├── GpusNotFreeError          others hold what is to be reserved
  │    ├── ReservationEndedError     repeated after its end
  │    ├── IdempotencyConflictError
@@ -140,6 +141,13 @@ class ClusterExistsError(ConflictError):
 
     type = "cluster-exists"
     title = "A cluster of this name exists"
+
+
+class ClusterReservedError(ConflictError):
+    """GPUs of the cluster are promised, and whoever deletes it did not say that the promises end with it."""
+
+    type = "cluster-reserved"
+    title = "GPUs of this cluster are reserved"
 
 
 class GpusNotFreeError(ConflictError):

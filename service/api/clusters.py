@@ -12,7 +12,14 @@ from service.api.inventories import cluster_answer, read_inventory
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.responses import json_answer, no_content
-from service.api.schemas.clusters import ClusterAnswer, ClusterCreate, ClusterPage, ClusterQuery, ClusterReplace
+from service.api.schemas.clusters import (
+    ClusterAnswer,
+    ClusterCreate,
+    ClusterDeleteQuery,
+    ClusterPage,
+    ClusterQuery,
+    ClusterReplace,
+)
 from service.api.schemas.fields import IfMatch, Name
 from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, require_same_name
 from service.errors import ClusterNotFoundError
@@ -137,8 +144,9 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
         scope=Scope.ADMIN,
         is_change=True,
         tag=TAG,
-        summary="Remove a stored cluster.",
+        summary="Remove a stored cluster; one with reservations only where the request ends them.",
         path=PATH,
+        query=ClusterDeleteQuery,
         headers={"If-Match": IfMatch},
         replies={204: Reply(description="Removed.")},
         problems=(404, 422, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
@@ -146,7 +154,13 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
 )
 def remove(request: AnyRequest) -> ASGIApp:
     """Remove a stored cluster."""
-    clusters.delete(parts_of(request).sessions, _name(request), if_match=header(request.scope, b"if-match"))
+    query = read_query(request.scope, ClusterDeleteQuery)
+    clusters.delete(
+        parts_of(request).sessions,
+        _name(request),
+        if_match=header(request.scope, b"if-match"),
+        ends_reservations=query.end_reservations,
+    )
     return no_content()
 
 

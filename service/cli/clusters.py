@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Take what to do, with which cluster, and what it is."""
     add_actions(parser, noun="cluster")
     parser.add_argument("--file", type=Path, metavar="FILE", help='a JSON object with "pools", for add and replace')
+    parser.add_argument("--end-reservations", action="store_true", help="with delete: end what is reserved on it as well")
 
 
 def run(options: argparse.Namespace) -> int:

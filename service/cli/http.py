@@ -104,10 +104,10 @@ def read_all(client: httpx.Client, path: str, **parameters: str) -> list[Documen
         asked["cursor"] = page["next_cursor"]
 
 
-def delete(client: httpx.Client, path: str) -> None:
+def delete(client: httpx.Client, path: str, *, query: str = "") -> None:
     """Delete what is stored now: the version that is read is the version that goes."""
     etag = ask(client, "GET", path).headers.get("etag", "*")
-    ask(client, "DELETE", path, headers={"if-match": etag})
+    ask(client, "DELETE", path + query, headers={"if-match": etag})
 
 
 def replace(client: httpx.Client, path: str, body: object) -> Document:

@@ -13,7 +13,7 @@ from service.errors import InvalidRequestError, ServiceError
 
 ACTIONS = ("list", "show", "add", "replace", "delete")
 _STORED = ("name", "config", "file")
-_TAKEN = {"list": (), "show": ("name",), "add": _STORED, "replace": _STORED, "delete": ("name",)}
+_TAKEN = {"list": (), "show": ("name",), "add": _STORED, "replace": _STORED, "delete": ("name", "end_reservations")}
 
 
 def add_actions(parser: argparse.ArgumentParser, *, noun: str) -> None:
@@ -44,11 +44,19 @@ def run_action(
             items = read_all(client, path_of(collection))
             print_json(items) if options.json else show_list(items)
         elif options.action == "delete":
-            delete(client, path_of(collection, options.name))
+            _delete(client, options, collection)
         else:
             document = _one(client, options, collection, body)
             print_json(document) if options.json else show_one(document)
     return 0
+
+
+def _delete(client: Client, options: argparse.Namespace, collection: str) -> None:
+    query = "?end_reservations=true" if getattr(options, "end_reservations", False) else ""
+    try:
+        delete(client, path_of(collection, options.name), query=query)
+    except ServiceError as error:
+        raise ServiceError(error.detail.replace("end_reservations=true", "--end-reservations")) from None
 
 
 def _one(client: Client, options: argparse.Namespace, collection: str, body: Callable[[], Document]) -> Document:

@@ -126,9 +126,13 @@ class Clusters:
         call = replace_cluster.call(seen.value.name, body=plain(cluster), if_match=seen.etag)
         return _stored(self._transport.send(call, Repeat.IF_NOT_DONE))
 
-    def delete(self, seen: Stored[ClusterAnswer]) -> None:
-        """Delete the inventory that was seen; raises StaleError when another one is there."""
-        self._transport.send(delete_cluster.call(seen.value.name, if_match=seen.etag), Repeat.IF_NOT_DONE)
+    def delete(self, seen: Stored[ClusterAnswer], *, end_reservations: bool = False) -> None:
+        """Delete the inventory that was seen; raises StaleError when another one is there, ConflictError while it is reserved.
+
+        ``end_reservations`` ends what is reserved on it as well.
+        """
+        asked = {"end_reservations": True} if end_reservations else {}
+        self._transport.send(delete_cluster.call(seen.value.name, if_match=seen.etag, **asked), Repeat.IF_NOT_DONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

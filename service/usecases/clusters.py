@@ -4,11 +4,15 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.pages import Page, PageRequest
 from service.db.queries import clusters as queries
+from service.db.queries.reservations import page_of_reservations
 from service.db.session import transaction
 from service.db.values import StoredCluster
-from service.errors import ClusterExistsError, ClusterNotFoundError
+from service.errors import ClusterExistsError, ClusterNotFoundError, ClusterReservedError
 from service.planner.inventory import ClusterInventory
 from service.usecases.preconditions import check_if_match
+
+MAX_SHOWN = 20
+"""Reservations that a refusal lists."""
 
 
 def create(sessions: sessionmaker[Session], *, name: str, inventory: ClusterInventory) -> StoredCluster:
@@ -35,11 +39,13 @@ def replace(sessions: sessionmaker[Session], name: str, *, inventory: ClusterInv
         return _read(session, name)
 
 
-def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None) -> None:
-    """Remove the cluster whose ETag the caller has seen."""
+def delete(sessions: sessionmaker[Session], name: str, *, if_match: str | None, ends_reservations: bool = False) -> None:
+    """Remove the cluster whose ETag the caller has seen; what is reserved on it ends only where the caller says so."""
     with transaction(sessions) as session:
         stored = _read(session, name, lock=True)
         check_if_match(if_match, stored.etag)
+        if stored.reservations and not ends_reservations:
+            raise _reserved(session, stored)
         queries.delete_cluster(session, stored.id)
 
 
@@ -47,6 +53,20 @@ def list_page(sessions: sessionmaker[Session], request: PageRequest) -> Page[Sto
     """Return a page of clusters, newest first."""
     with transaction(sessions) as session:
         return queries.page_of_clusters(session, request)
+
+
+def _reserved(session: Session, stored: StoredCluster) -> ClusterReservedError:
+    """Return the refusal to remove a cluster, with what is promised on it, the newest first."""
+    shown = page_of_reservations(session, stored.name, PageRequest(limit=MAX_SHOWN)).items
+    named = ", ".join(f"{one.holder} until {one.expires_at.isoformat(timespec='seconds')}" for one in shown)
+    left = len(stored.reservations) - len(shown)
+    more = f" and {left} more" if left > 0 else ""
+    message = (
+        f"GPUs of cluster {stored.name!r} are reserved: {named}{more}; release them, wait for their end, or end them with the "
+        "cluster: end_reservations=true"
+    )
+    facts = [{"id": str(one.id), "holder": one.holder, "expires_at": one.expires_at.isoformat()} for one in shown]
+    return ClusterReservedError(message, reservations=facts)
 
 
 def _read(session: Session, name: str, *, lock: bool = False) -> StoredCluster:

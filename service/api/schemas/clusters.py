@@ -105,6 +105,14 @@ class ClusterQuery(Strict, frozen=True, kw_only=True):
     nodes: Annotated[bool, Meta(description="False leaves the single nodes out: their sums are enough for a list.")] = True
 
 
+class ClusterDeleteQuery(Strict, frozen=True, kw_only=True):
+    """How a cluster is removed."""
+
+    end_reservations: Annotated[
+        bool, Meta(description="End what is reserved on it as well; without this, a cluster with reservations stays.")
+    ] = False
+
+
 class AllocationAnswer(Answer, frozen=True, kw_only=True):
     """What somebody holds on a node."""
 

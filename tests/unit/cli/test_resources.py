@@ -25,6 +25,7 @@ def test_a_name_that_is_taken_is_told_with_the_command_that_replaces() -> None:
     [
         ("clusters list extra", "`headroom clusters list` takes no 'extra'"),
         ("models list --config config.json", "`headroom models list` takes no --config"),
+        ("clusters show a --end-reservations", "`headroom clusters show` takes no --end-reservations"),
         ("clusters show a --file a.json", "`headroom clusters show` takes no --file"),
         ("reservations list a --holder b", "`headroom reservations list` takes no --holder"),
         ("keys list --for 2d", "`headroom keys list` takes no --for"),
