@@ -69,7 +69,7 @@ class Roles:
                     for name, value in state.items():
                         if isinstance(value, torch.Tensor):
                             self._name(recorder, value, Role.OPTIMIZER_STATES, name)
-            elif isinstance(kept, tuple):
+            elif isinstance(kept, list):
                 for tensor in _tensors(kept):
                     self._name(recorder, tensor, Role.OPTIMIZER_STATES, "state")
 

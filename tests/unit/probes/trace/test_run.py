@@ -61,9 +61,12 @@ WORKLOADS: dict[str, tuple[Workload, Kernel]] = {
 }
 
 
+MASTERS = TrainWorkload(sequence_length=64, micro_batch_size=2, precision=POLICIES["bf16_mixed"])
+
+
 def subject(name: str) -> tuple[Subject, Point]:
     """Return what is run, and where."""
-    workload, kernel = WORKLOADS[name]
+    workload, kernel = (WORKLOADS | {"masters": (MASTERS, Kernel.FLASH)})[name]
     output_tokens = SERVING.output_tokens if workload is SERVING else 0
     point = Point(layers=POINT.layers, micro_batch_size=2, sequence_length=64, output_tokens=output_tokens)
     return Subject(config=CONFIG, workload=workload, kernel=kernel), point
@@ -96,6 +99,14 @@ def test_what_fills_the_peak_adds_up_to_it() -> None:
     assert sum(found.by_kind.values()) == found.bytes
     assert found.by_kind["optimizer_states"] == 2 * 2 * _num_parameters()
     assert found.stretch in {stretch.name for stretch in stretches(run.ledger, run.ledger.live())}
+
+
+def test_moments_beside_masters_are_states_and_no_temporaries() -> None:
+    """The step that reads 16-bit gradients makes its fp32 moments at its first run, and they stay."""
+    found = at_peak(traced("masters"))
+
+    assert found.by_kind["master_weights"] == 4 * _num_parameters()
+    assert found.by_kind["optimizer_states"] == 2 * 4 * _num_parameters()
 
 
 def _num_parameters() -> int:
