@@ -53,6 +53,8 @@ class Architecture:
     """Parameter tensors outside of the blocks beside the tables, the final norm and the head."""
     rotary_tables: tuple[int, ...] = ()
     """Elements per position of each table that all layers share (cosine, sine)."""
+    rotary_stretch: int = 1
+    """How many times the longest context the positions are that engines keep in the first of those tables."""
     tables_per_token: bool = False
     """Whether each sequence has tables of its own (Qwen2-VL's three axes)."""
     rotary_dtype: DType | None = None

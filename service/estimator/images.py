@@ -27,6 +27,8 @@ class ImageInput:
     tokens: int | None
     every_sequence: bool = False
     contrasts: bool = False
+    pixels: int = 0
+    """Numbers that make up one image as it is handed in; 0 where its size decides."""
     weights: tuple[Weight, ...] = ()
     linears: tuple[Linear, ...] = ()
     unread_weights: tuple[Weight, ...] = ()

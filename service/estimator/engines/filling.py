@@ -11,7 +11,7 @@ from service.estimator.result import Stage
 from service.estimator.speculative import guessed_tokens
 from service.estimator.workload import ServeWorkload
 
-_TOWER = ("the engine profiles the model's vision tower as well, with a cache of its outputs: neither is counted",)
+_TOWER = ("the engine profiles the model's vision tower as well, whose own work is not counted",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

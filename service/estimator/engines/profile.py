@@ -23,7 +23,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Bytes of the three candidates for the highest moment; ``passed`` are the tensors between stages, alive in each.
+    """Bytes of the three candidates for the highest moment; ``passed`` is alive in each: tensors between stages, images.
 
     ``buffers`` of the experts are made when the first layer runs: after the trial, and before the rest.
     """
@@ -65,10 +65,22 @@ def profile(rank: Rank, batch: Batch, release: Release, chip: Chip, *, eager: bo
         sampling=_sampling(rank, batch, release, chip) if rank.is_last and batch.samples else 0,
         # In the logs of H100 alone: those of A100 and RTX A6000 show the sampling peak, which is lower.
         tables=trial if compiled and release.combines_kernels and rank.is_first and chip.is_hopper_or_later else 0,
-        passed=0 if rank.is_first else 2 * tokens * hidden,
+        passed=_shown(rank, batch) if rank.is_first and release.compiles else 2 * tokens * hidden * (not rank.is_first),
         buffers=0 if apart is None else tokens * apart.buffers,
         chip=chip,
     )
+
+
+def _shown(rank: Rank, batch: Batch) -> int:
+    """Return the bytes of the dummy images and of what the tower made of them: as many as the batch has room for.
+
+    Both have names until the run is over. The tower's own work is not counted.
+    """
+    images = rank.model.images
+    if images is None or images.tokens is None or not images.pixels:
+        return 0
+    count = max(1, batch.num_tokens // images.tokens)
+    return count * (images.pixels + images.tokens * rank.model.spec.hidden_size) * batch.width
 
 
 def _sampling(rank: Rank, batch: Batch, release: Release, chip: Chip) -> int:

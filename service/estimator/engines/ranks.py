@@ -174,10 +174,12 @@ def _padded(model: Architecture, tensor: int, multiple: int) -> Architecture:
 def _table_bytes(model: Architecture, dtype: DType) -> int:
     """Return the bytes of rotary tables: half cosine, half sine of every position (vLLM, ``rotary_embedding/base.py``).
 
-    A model that turns by complex numbers names one table, of as many elements.
+    A model that turns by complex numbers names one table, of as many elements. Positions that are scaled linearly are all of
+    those that come of it (``linear_scaling_rope.py``).
     """
     tables = model.rotary_tables[: max(1, len(model.rotary_tables) // 2)]
-    return model.spec.max_position_embeddings * sum(tables) * dtype.bytes_per_element
+    rows = sum(tables) + sum(tables[:1]) * (model.rotary_stretch - 1)
+    return model.spec.max_position_embeddings * rows * dtype.bytes_per_element
 
 
 def _kinds(model: Architecture, start: int, end: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ Field names and defaults are those of transformers 5.23 (``models/gemma*/configu
 
 from collections.abc import Mapping
 
+from service.estimator.errors import InvalidConfigError
 from service.estimator.families.base import LETTERS, decoder
 from service.estimator.families.reading import Config, integer, layer_kinds, refuse, window, word
 from service.estimator.families.variants import VariantSpec, build_variant
@@ -32,6 +33,7 @@ _GEMMA2 = _GEMMA | {
     "num_key_value_heads": 4,
 }
 _GEMMA3 = _GEMMA2 | {"vocab_size": 262208, "max_position_embeddings": 131072}
+_WIDEST_STRETCH = 4096
 _COMMON = {
     "norm": "rms_plus_one",
     "mlp_bias": False,
@@ -56,7 +58,27 @@ def gemma3_text(config: Config) -> VariantSpec:
     pattern = integer(config, "sliding_window_pattern", 6)
     switches = _alternating(config, _GEMMA3, pattern=pattern, cap=None, score_cap=None)
     kinds = str(switches["layer_kinds"])
-    return decoder(config, _GEMMA3, **switches, query_key_norm_style="rms_plus_one", num_rotary_tables=2 * len(set(kinds)))
+    return decoder(
+        config,
+        _GEMMA3,
+        **switches,
+        query_key_norm_style="rms_plus_one",
+        num_rotary_tables=2 * len(set(kinds)),
+        rotary_stretch=_linear_factor(config),
+    )
+
+
+def _linear_factor(config: Config) -> int:
+    """Return the factor by which positions of full attention are scaled; releases from 5 on name it by kind of layer."""
+    by_kind = config.get("rope_parameters")
+    scaling = by_kind.get("full_attention") if isinstance(by_kind, Mapping) else config.get("rope_scaling")
+    if not isinstance(scaling, Mapping) or scaling.get("rope_type", scaling.get("type")) != "linear":
+        return 1
+    factor = scaling.get("factor", 1.0)
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 1 <= factor <= _WIDEST_STRETCH:
+        message = f"linear scaling by {factor!r}; the factor is a number from 1 to {_WIDEST_STRETCH}"
+        raise InvalidConfigError(message, field="rope_scaling")
+    return round(factor)
 
 
 def _alternating(

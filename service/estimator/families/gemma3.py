@@ -84,8 +84,9 @@ def build(spec: DecoderSpec) -> Architecture:
         norm=Norm(name="mm_soft_emb_norm", style="rms_plus_one", size=width),
         product=Weight("mm_input_projection_weight", "other", (width, spec.hidden_size)),
     )
+    tower = _tower(spec)
     reader = ImageReader(
-        sight=TowerSight(tower=_tower(spec), projector=projector),
+        sight=TowerSight(tower=tower, projector=projector),
         inner=text.embed,
         masks_images=True,
         inputs_per_token=2,
@@ -96,7 +97,7 @@ def build(spec: DecoderSpec) -> Architecture:
         outer_linears=(*text.outer_linears, *reader.sight.linears()),
         buffer_bytes=text.buffer_bytes + POSITION_BYTES * spec.vision_patches,
         embed=reader.embed,
-        images=reader.image_input(spec.tokens_per_image),
+        images=reader.image_input(spec.tokens_per_image, tower.pixels.numel),
     )
 
 

@@ -98,7 +98,7 @@ def build(spec: DecoderSpec) -> Architecture:
         outer_linears=(*text.outer_linears, *reader.sight.linears()),
         buffer_bytes=text.buffer_bytes + INDEX_BYTES * tower.pixels.num_positions,
         embed=reader.embed,
-        images=reader.image_input(tokens),
+        images=reader.image_input(tokens, tower.pixels.numel),
     )
 
 

@@ -55,6 +55,8 @@ class VariantSpec(DecoderSpec):
     dropout_inside: bool = False
     """Whether dropout sits at the end of both halves, rather than between them and the residual."""
     num_rotary_tables: int = 2
+    rotary_stretch: int = 1
+    """How many times ``max_position_embeddings`` the positions are that engines keep in the tables of full attention."""
 
 
 def build_variant(spec: DecoderSpec) -> Architecture:
@@ -80,6 +82,7 @@ def build_variant(spec: DecoderSpec) -> Architecture:
         final_norm=_norm(spec, "norm"),
         head=_linear("lm_head", "lm_head", spec.hidden_size, spec.vocab_size, bias=spec.head_bias),
         rotary_tables=(rotary_dim,) * spec.num_rotary_tables,
+        rotary_stretch=spec.rotary_stretch,
         rotary_dtype=DType.FP32 if spec.fp32_tables else None,
         buffer_bytes=spec.num_rotary_tables // 2 * rotary_buffer_bytes(rotary_dim),
         buffer_elements=int(spec.scales_embedding == "inside"),

@@ -199,11 +199,12 @@ class ImageReader:
     hands_out_features: bool = True
     """Whether the model's outputs hold the features."""
 
-    def image_input(self, tokens: int | None) -> ImageInput:
+    def image_input(self, tokens: int | None, pixels: int = 0) -> ImageInput:
         """Return what a request can say of images, and what stays without gradients."""
         sight = self.sight
         return ImageInput(
             tokens=tokens,
+            pixels=pixels,
             weights=sight.weights(),
             linears=sight.linears(),
             unread_weights=sight.unread_weights(),

@@ -109,6 +109,11 @@ class Pixels:
     """Whether positions are looked up in a table, rather than added as one parameter (ViT)."""
 
     @property
+    def numel(self) -> int:
+        """Numbers that make up one image."""
+        return self.num_channels * self.image_size**2
+
+    @property
     def elements(self) -> int:
         """Numbers in one image."""
         return self.num_channels * self.image_size**2
