@@ -10,6 +10,7 @@ from litestar.types import ASGIApp
 from service.api.ceiling_answers import ceiling_answer
 from service.api.ceiling_questions import read_ceiling
 from service.api.decoding import read_body
+from service.api.leaving import in_thread_unless_left, while_wanted
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.resolving import resolve_model
@@ -30,7 +31,6 @@ EXAMPLE = {
 @post(
     "/",
     status_code=200,
-    sync_to_thread=True,
     operation=Operation(
         id="ceiling",
         tag="ceilings",
@@ -44,13 +44,17 @@ EXAMPLE = {
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
-def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+async def ceiling(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how large a value may be."""
+    return await in_thread_unless_left(request, partial(_found, request, body))
+
+
+def _found(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     parts = parts_of(request)
     asked = read_body(request.scope, body, CeilingRequest)
     question = read_ceiling(asked, partial(resolve_model, parts.specs))
     with span("ceiling.search", maximized=asked.maximize.value):
-        report = answer_ceiling(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+        report = answer_ceiling(question, plans=PlanCache(), find_corrections=while_wanted(parts.corrections.find))
     evaluated = report.ceiling.num_evaluated
     parts.metrics.count_search("ceiling", layouts=evaluated, estimated=evaluated)
     return json_answer(ceiling_answer(report, question.maximized, assumptions=question.assumptions))

@@ -7,7 +7,6 @@ not fit, which is dozens of questions. Both are given up when whoever asked has 
 from functools import partial
 from typing import Any
 
-import anyio.from_thread
 import anyio.to_thread
 from anyio import CapacityLimiter
 from litestar import Request, Router, post
@@ -17,21 +16,17 @@ from litestar.types import ASGIApp
 from service.api.answers import fit_answer
 from service.api.batch import fit_batch
 from service.api.decoding import read_body
-from service.api.leaving import unless_left
+from service.api.leaving import unless_left, while_wanted
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
 from service.api.questions import ResolvedModel, read_fit
 from service.api.resolving import resolve_model
 from service.api.responses import json_answer
 from service.api.schemas.fit import FitAnswer, FitRequest, ModelReference
-from service.estimator.architecture import Architecture
-from service.estimator.corrections import Corrections
-from service.estimator.layout import Layout
-from service.estimator.workload import Workload
 from service.planner.fit import FitReport
 from service.planner.verdict import Verdict
 from service.telemetry.spans import span
-from service.usecases.fit import FindCorrections, FitQuestion, help_fit, judge_fit
+from service.usecases.fit import FitQuestion, help_fit, judge_fit
 
 EXAMPLE = {
     "model": "llama-2-7b",
@@ -89,18 +84,10 @@ async def _first_answer(parts: Parts, question: FitQuestion, *, is_helped: bool)
 
 
 async def _with_help(parts: Parts, question: FitQuestion, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:
-    find = partial(_find_while_wanted, parts.corrections.find)
+    find = while_wanted(parts.corrections.find)
     with span("fit.help"):
         helped = await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, find, limiter=limiter)
     return _answer(parts, question, helped)
-
-
-def _find_while_wanted(
-    find: FindCorrections, architecture: Architecture, workload: Workload, layout: Layout, gpu: str
-) -> Corrections | None:
-    """Find what was learnt, which comes before every question: the place to give up between two of them."""
-    anyio.from_thread.check_cancelled()
-    return find(architecture, workload, layout, gpu)
 
 
 def _answer(parts: Parts, question: FitQuestion, report: FitReport) -> ASGIApp:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import Struct, UnsetType
 
 from service.api.decoding import read_query
 from service.api.hints import explain
+from service.api.leaving import in_thread_unless_left, while_wanted
 from service.api.negotiation import prefers_text
 from service.api.operation import JSON, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
@@ -40,7 +42,6 @@ ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
 
 @get(
     "/",
-    sync_to_thread=True,
     operation=Operation(
         id="howMany",
         tag="how-many",
@@ -59,14 +60,18 @@ ELSEWHERE = frozenset({"model", "gpu", "memory_bytes", "confidence"})
         problems=(422, *STORED_PROBLEMS),
     ),
 )
-def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
+async def how_many(request: Request[Any, Any, Any]) -> ASGIApp:
     """Say how many GPUs a workload needs."""
+    return await in_thread_unless_left(request, partial(_counted, request))
+
+
+def _counted(request: Request[Any, Any, Any]) -> ASGIApp:
     started = perf_counter()
     parts = parts_of(request)
     asked = request_from_query(_read(request.scope))
     with fields_as_parameters():
         question = read_how_many(asked, resolve_model(parts.specs, asked.model))
-        found = answer_how_many(question, plans=PlanCache(), find_corrections=parts.corrections.find)
+        found = answer_how_many(question, plans=PlanCache(), find_corrections=while_wanted(parts.corrections.find))
     if prefers_text(request.headers.get("accept")):
         return text_answer(how_many_text(found))
     answer = how_many_answer(found, assumptions=question.assumptions, elapsed_s=perf_counter() - started)

@@ -1,13 +1,21 @@
 """Whoever asks may leave before the answer is there, as a page does whose question moved on: nobody computes for them."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 from litestar import Request
 from litestar.types import ASGIApp
 
 from service.api.responses import Whole
+from service.estimator.architecture import Architecture
+from service.estimator.corrections import Corrections
+from service.estimator.layout import Layout
+from service.estimator.workload import Workload
+from service.usecases.fit import FindCorrections
 
 CLIENT_LEFT = 499
 """nginx's status for a request whose client closed the connection (ngx_http_request.h); nobody is there to read it."""
@@ -29,6 +37,21 @@ async def unless_left(request: Request[Any, Any, Any], answer: Callable[[], Awai
         group.cancel_scope.cancel()
     if refusal is not None:
         raise refusal
+    return found
+
+
+async def in_thread_unless_left(request: Request[Any, Any, Any], answer: Callable[[], ASGIApp]) -> ASGIApp:
+    """Return an answer that is computed beside the event loop; once the client is gone it is given up."""
+    return await unless_left(request, partial(anyio.to_thread.run_sync, answer))
+
+
+def while_wanted(find: FindCorrections) -> FindCorrections:
+    """Find what was learnt, which comes before every estimate, in a thread that gives up there once nobody waits for it."""
+
+    def found(architecture: Architecture, workload: Workload, layout: Layout, gpu: str) -> Corrections | None:
+        anyio.from_thread.check_cancelled()
+        return find(architecture, workload, layout, gpu)
+
     return found
 
 

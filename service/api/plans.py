@@ -10,6 +10,7 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.decoding import read_body
+from service.api.leaving import in_thread_unless_left, while_wanted
 from service.api.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import Parts, parts_of
 from service.api.plan_questions import cluster_of, read_plan, read_prices
@@ -37,7 +38,6 @@ EXAMPLE = {
 @post(
     "/",
     status_code=200,
-    sync_to_thread=True,
     operation=Operation(
         id="plan",
         scope=Scope.PLAN,
@@ -54,15 +54,19 @@ EXAMPLE = {
         problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
-def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+async def plan(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     """Say how many GPUs of which kind, in which layout."""
+    return await in_thread_unless_left(request, partial(_planned, request, body))
+
+
+def _planned(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     started = perf_counter()
     parts = parts_of(request)
     asked = read_body(request.scope, body, PlanRequest)
     prices = read_prices(asked)
     cluster = cluster_of(asked)
     question = read_plan(asked, resolve_model(parts.specs, asked.model), prices)
-    answer = partial(answer_plans, plans=parts.plans, find_corrections=parts.corrections.find)
+    answer = partial(answer_plans, plans=parts.plans, find_corrections=while_wanted(parts.corrections.find))
     if cluster is None:
         with span("plan.search"):
             report = answer(question)

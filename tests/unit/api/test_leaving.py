@@ -23,6 +23,11 @@ from tests.unit.api.builders import FIT, parts
 ITEMS = {"items": [{**FIT, "workload": {"task": "train", "sequence_length": length}} for length in range(1, 401)]}
 
 
+SEARCHED = {"model": FIT["model"], "workload": {"task": "train", "sequence_length": 1024, "method": "full"}}
+PLAN = {**SEARCHED, "gpus": ["T4"], "constraints": {"max_gpus": 2}}
+CEILING = {**SEARCHED, "gpu": "T4", "maximize": "micro_batch_size"}
+
+
 class CountingBook(CorrectionBook):
     """Knows nothing, and counts how often it is asked: once for every question; ``on_find`` is told each count."""
 
@@ -92,7 +97,9 @@ async def _status(served: Parts, path: str, body: bytes, left: asyncio.Event) ->
     return int(next(event["status"] for event in events if event["type"] == "http.response.start"))
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/fit", FIT), ("/v1/fit/batch", ITEMS)])
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/fit", FIT), ("/v1/fit/batch", ITEMS), ("/v1/plans", PLAN), ("/v1/ceilings", CEILING)]
+)
 def test_an_answer_ends_when_nobody_waits_for_it(path: str, body: object) -> None:
     """Whoever stays has the whole answer; for whoever leaves at the second question not half of it is asked."""
     status, num_asked = posted(path, body, leaves_at=None)
