@@ -60,11 +60,16 @@ def read_asked(request: HowManyRequest | PlanRequest) -> Asked:
         allow=allow,
     )
     varied = varied_words(question)
-    if not isinstance(constraints.gpus_per_node, UnsetType):
+    if not isinstance(constraints.gpus_per_node, UnsetType) or _names_a_cluster(request):
         varied |= {"gpus_per_node"}
     defaults = (*workload_defaults, *layout_defaults)
     lines = tuple(line for line in defaults if line.partition(" = ")[0].rpartition(".")[2] not in varied)
     return Asked(question=question, assumptions=(*lines, *confidence_notes(request.confidence, workload), *unused))
+
+
+def _names_a_cluster(request: HowManyRequest | PlanRequest) -> bool:
+    """Tell whether nodes have as many GPUs as an inventory says, and not as many as is usual."""
+    return isinstance(request, PlanRequest) and not isinstance(request.cluster, UnsetType)
 
 
 def _permissions(constraints: Constraints, workload: Workload) -> tuple[frozenset[str], tuple[str, ...]]:

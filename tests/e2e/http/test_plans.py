@@ -24,6 +24,8 @@ def test_a_plan_on_a_cluster_stays_within_what_is_free(client: httpx.Client) -> 
     assert found["candidates"][0]["cost_per_hour"] == 1.5 * found["num_gpus"]
     assert found["candidates"][0]["price_source"] == "pool a100"
     assert found["alternatives"][0]["pool"] == "a100"
+    nodes_are_usual = "layout.gpus_per_node = 8"
+    assert (nodes_are_usual in anywhere["assumptions"], nodes_are_usual in found["assumptions"]) == (True, False)
 
 
 def test_an_unknown_cluster_is_refused(client: httpx.Client) -> None:
