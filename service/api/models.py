@@ -1,5 +1,6 @@
 """/v1/models: stored models with immutable revisions, and the catalogue beside them."""
 
+from functools import partial
 from typing import Any
 
 from litestar import Request, Router, delete, get, post, put
@@ -8,34 +9,30 @@ from litestar.types import ASGIApp
 
 from service.access.keys import Scope
 from service.api.decoding import read_body, read_query
+from service.api.model_shapes import CATALOGUE_REVISION, catalogue_model, model_item, stored_model
 from service.api.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
 from service.api.parts import parts_of
 from service.api.resolving import read_content
 from service.api.responses import json_answer, no_content
-from service.api.schemas.fields import HubName, IfMatch, Name, optional
-from service.api.schemas.models import (
-    ModelAnswer,
-    ModelCreate,
-    ModelItem,
-    ModelPage,
-    ModelQuery,
-    ModelReplace,
-    ParametersAnswer,
-    RevisionQuery,
+from service.api.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, optional
+from service.api.schemas.models import ModelAnswer, ModelCreate, ModelPage, ModelQuery, ModelReplace, RevisionQuery
+from service.api.shapes import (
+    ETAG,
+    LOCATION,
+    SEEN,
+    etag_headers,
+    header,
+    is_stored_name,
+    page_request,
+    require_same_name,
+    versioned,
 )
-from service.api.shapes import ETAG, LOCATION, etag_headers, header, is_stored_name, page_request, require_same_name, timestamp
-from service.catalog.models import ModelEntry, find_model, list_models, load_architecture
+from service.catalog.models import ModelEntry, find_model, list_models
 from service.errors import ModelNotFoundError
-from service.estimator.architecture import Architecture
-from service.estimator.dtypes import DType
-from service.estimator.quantization.weights import weight_bytes
 from service.usecases import models
-from service.usecases.access import StoredModel
-from service.usecases.sources import stored_architecture, warnings_of
 
 TAG = "models"
 PATH = {"name": Name}
-CATALOGUE_REVISION = 1
 EXAMPLE_SOURCE = {
     "hf_config": {
         "model_type": "llama",
@@ -71,7 +68,7 @@ def list_all(request: AnyRequest) -> ASGIApp:
     query = read_query(request.scope, ModelQuery)
     names = [entry.name for entry in list_models()]
     page = models.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor), catalogue=names)
-    return json_answer(ModelPage(items=[_item(item) for item in page.items], next_cursor=page.next_cursor))
+    return json_answer(ModelPage(items=[model_item(item) for item in page.items], next_cursor=page.next_cursor))
 
 
 @post(
@@ -98,7 +95,7 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
     stored = models.create(parts.sessions, name=asked.name, content=content, in_catalogue=in_catalogue)
     parts.specs.forget(stored.name)
     headers = {"location": f"/v1/models/{stored.name}", **etag_headers(stored.etag)}
-    return json_answer(_shape(stored), status=201, headers=headers)
+    return json_answer(stored_model(stored), status=201, headers=headers)
 
 
 @get(
@@ -110,7 +107,11 @@ def create(request: AnyRequest, body: RawBody) -> ASGIApp:
         summary="Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has.",
         path={"name": HubName},
         query=RevisionQuery,
-        replies={200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
+        headers={"If-None-Match": IfNoneMatch},
+        replies={
+            200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG}),
+            304: Reply(description=SEEN, headers={"ETag": ETAG}),
+        },
         problems=(404, 422, *STORED_PROBLEMS),
     ),
 )
@@ -121,7 +122,7 @@ def read(request: AnyRequest) -> ASGIApp:
     if entry is not None:
         return _entry_answer(request, entry, revision)
     stored = models.read(parts_of(request).sessions, _name(request), revision=revision)
-    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+    return versioned(request.scope, stored.etag, partial(stored_model, stored))
 
 
 @get(
@@ -133,7 +134,11 @@ def read(request: AnyRequest) -> ASGIApp:
         summary="Show a model of the catalogue by its Hugging Face id.",
         path={"organization": HubName, "name": HubName},
         query=RevisionQuery,
-        replies={200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
+        headers={"If-None-Match": IfNoneMatch},
+        replies={
+            200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG}),
+            304: Reply(description=SEEN, headers={"ETag": ETAG}),
+        },
         problems=(404, 422),
     ),
 )
@@ -174,7 +179,7 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
     content, if_match = read_content(asked.source), header(request.scope, b"if-match")
     stored = models.replace(parts.sessions, name, content=content, if_match=if_match, in_catalogue=in_catalogue)
     parts.specs.forget(name)
-    return json_answer(_shape(stored), headers=etag_headers(stored.etag))
+    return json_answer(stored_model(stored), headers=etag_headers(stored.etag))
 
 
 @delete(
@@ -216,84 +221,13 @@ def _name(request: AnyRequest) -> str:
 
 def _entry_answer(request: AnyRequest, entry: ModelEntry, revision: int | None) -> ASGIApp:
     _require_catalogue_revision(entry, revision)
-    return json_answer(_entry_shape(entry), headers=etag_headers(f"catalogue-{parts_of(request).version}"))
+    return versioned(request.scope, f"catalogue-{parts_of(request).version}", partial(catalogue_model, entry))
 
 
 def _require_catalogue_revision(entry: ModelEntry, revision: int | None) -> None:
     if revision not in {None, CATALOGUE_REVISION}:
         message = f"{entry.name!r} is a model of the catalogue and has revision {CATALOGUE_REVISION} only, not {revision}"
         raise ModelNotFoundError(message, name=entry.name)
-
-
-def _item(item: StoredModel | str) -> ModelItem:
-    if isinstance(item, StoredModel):
-        return ModelItem(
-            name=item.name,
-            revision=item.revision,
-            origin="stored",
-            family=item.content.family,
-            created_at=timestamp(item.created_at),
-            aliases=(),
-            supported=True,
-        )
-    entry = find_model(item)
-    assert entry is not None  # noqa: S101  # the name came out of the catalogue
-    return ModelItem(
-        name=entry.name,
-        revision=CATALOGUE_REVISION,
-        origin="catalogue",
-        family=entry.model_type if entry.supported else None,
-        created_at=None,
-        aliases=entry.aliases,
-        supported=entry.supported,
-    )
-
-
-def _shape(stored: StoredModel) -> ModelAnswer:
-    return _model(
-        stored_architecture(stored.content),
-        name=stored.name,
-        revision=stored.revision,
-        origin="stored",
-        created_at=timestamp(stored.created_at),
-        warnings=warnings_of(stored.content),
-    )
-
-
-def _entry_shape(entry: ModelEntry) -> ModelAnswer:
-    return _model(
-        load_architecture(entry),
-        name=entry.name,
-        revision=CATALOGUE_REVISION,
-        origin="catalogue",
-        created_at=None,
-        aliases=entry.aliases,
-        source=entry.source,
-        warnings=[],
-    )
-
-
-def _model(architecture: Architecture, **known: Any) -> ModelAnswer:  # noqa: ANN401  # the fields that depend on the origin
-    counts = architecture.parameter_counts()
-    return ModelAnswer(
-        family=architecture.family,
-        parameters=ParametersAnswer(
-            total=counts.total,
-            active=counts.active,
-            embedding=counts.embedding + counts.by_module.get("lm_head", 0),
-            by_module=counts.by_module,
-        ),
-        weight_bytes={dtype.value: architecture.weight_bytes(dtype) for dtype in (DType.FP32, DType.BF16)}
-        | _packed(architecture),
-        architecture=architecture.describe(),
-        **known,
-    )
-
-
-def _packed(architecture: Architecture) -> dict[str, int]:
-    """Return the bytes of weights that the config quantises: codes, scales, and what stays in 16 bit."""
-    scheme = architecture.quantization
-    return {} if scheme is None else {scheme.packing.value: weight_bytes(architecture, scheme, DType.BF16).total}
 
 
 router = Router(path="/v1/models", route_handlers=[list_all, create, read, read_by_id, replace, remove])

@@ -51,6 +51,11 @@ def no_content() -> Whole:
     return Whole(b"", status=204, headers=[])
 
 
+def not_modified(headers: Mapping[str, str]) -> Whole:
+    """Return an answer to somebody who has it already, with the headers that name its version."""
+    return Whole(b"", status=304, headers=_lines(headers))
+
+
 def encode(value: object) -> bytes:
     """Encode an answer; a number that no client could read exactly is refused, not sent."""
     try:
@@ -63,5 +68,9 @@ def encode(value: object) -> bytes:
 def _whole(body: bytes, media_type: Header, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Whole:
     lines = [media_type, (b"content-length", b"%d" % len(body))]
     if headers:
-        lines += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        lines += _lines(headers)
     return Whole(body, status=status, headers=lines)
+
+
+def _lines(headers: Mapping[str, str]) -> list[Header]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

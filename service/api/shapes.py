@@ -1,20 +1,24 @@
 """Shapes that every resource shares: pages, times, entity tags, paths."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
-from litestar.types import Scope
+from litestar.types import ASGIApp, Scope
 from msgspec import UnsetType
 
+from service.api.responses import json_answer, not_modified
 from service.errors import InvalidRequestError
 from service.usecases.access import PageRequest
 from service.usecases.idempotency import RequestKey
+from service.usecases.preconditions import has_seen
 
 _KEY = re.compile(r"[!-~]{1,128}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 ETAG = "Version of the resource, for `If-Match`."
 LOCATION = "Path of the new resource."
+SEEN = "The reader has this version: `If-None-Match` names it."
 
 
 def page_request(limit: int, cursor: str | UnsetType) -> PageRequest:
@@ -41,6 +45,14 @@ def header(scope: Scope, name: bytes) -> str | None:
     """Return a request header as text, several lines joined as RFC 9110 (sec. 5.3) says."""
     values = [value.decode("latin-1") for key, value in scope["headers"] if key == name]
     return ", ".join(values) if values else None
+
+
+def versioned(scope: Scope, etag: str, shaped: Callable[[], object]) -> ASGIApp:
+    """Answer with a version of a resource, or that its reader has it: for what nothing but a new version changes."""
+    headers = etag_headers(etag)
+    if has_seen(header(scope, b"if-none-match"), etag):
+        return not_modified(headers)
+    return json_answer(shaped(), headers=headers)
 
 
 def request_key(scope: Scope, body: bytes, *, route: str) -> RequestKey | None:

@@ -1,4 +1,4 @@
-"""If-Match: nobody overwrites or deletes what he has not seen (RFC 9110, sec. 13.1.1)."""
+"""If-Match: nobody overwrites what he has not seen; If-None-Match: nobody is sent what he has (RFC 9110, sec. 13.1)."""
 
 import re
 
@@ -16,11 +16,23 @@ def check_if_match(if_match: str | None, etag: str) -> None:
         raise PreconditionRequiredError(message)
     if if_match.strip() == "*":
         return
-    if not _TAGS.fullmatch(if_match):
-        message = f'If-Match is {if_match[:80]!r}; it must be an ETag in double quotes, such as "{etag}"'
-        raise InvalidRequestError(message, errors=[{"field": "If-Match", "message": message}])
     # A weak tag never matches: If-Match compares strongly.
-    named = {tag for weak, tag in _EACH.findall(if_match) if not weak}
+    named = {tag for weak, tag in _tags(if_match, "If-Match", etag) if not weak}
     if etag not in named:
         message = f'the resource is at version "{etag}" now; read it again and repeat the change on what you find'
         raise PreconditionFailedError(message)
+
+
+def has_seen(if_none_match: str | None, etag: str) -> bool:
+    """Tell whether a reader has this version by its ``If-None-Match``, which compares weakly; a broken one is refused (422)."""
+    if if_none_match is None:
+        return False
+    return if_none_match.strip() == "*" or etag in {tag for _, tag in _tags(if_none_match, "If-None-Match", etag)}
+
+
+def _tags(said: str, header: str, etag: str) -> list[tuple[str, str]]:
+    """Return each tag of a header, with what marks it as weak."""
+    if not _TAGS.fullmatch(said):
+        message = f'{header} is {said[:80]!r}; it must be an ETag in double quotes, such as "{etag}"'
+        raise InvalidRequestError(message, errors=[{"field": header, "message": message}])
+    return _EACH.findall(said)

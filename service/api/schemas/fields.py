@@ -80,6 +80,14 @@ IfMatch = Annotated[
         examples=["*"],
     ),
 ]
+IfNoneMatch = Annotated[
+    str,
+    Meta(
+        pattern=rf'^(\*|(W/)?"[!#-~]{{0,128}}"){_END}',
+        description="The `ETag` of the version that is at hand: while it is the present one, the answer is 304 without a body.",
+        examples=['"3684db1ae85a4e28b97928998f3a3712"'],
+    ),
+]
 IdempotencyKey = Annotated[
     str,
     Meta(

@@ -61,6 +61,17 @@ def test_an_id_that_nobody_has_is_not_found(client: TestClient[Any], name: str) 
     assert client.get("/v1/models/openai-community/gpt2", params={"revision": 2}).status_code == 404
 
 
+@pytest.mark.parametrize("name", ["gpt2", "openai-community/gpt2"])
+def test_who_has_a_model_is_not_sent_it_again(client: TestClient[Any], name: str) -> None:
+    """304 names the version and has no body; another version is sent whole."""
+    etag = client.get(f"/v1/models/{name}").headers["etag"]
+    same = client.get(f"/v1/models/{name}", headers={"If-None-Match": etag})
+    other = client.get(f"/v1/models/{name}", headers={"If-None-Match": '"older"'})
+
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", etag)
+    assert (other.status_code, other.json()["name"]) == (200, "gpt2")
+
+
 @pytest.mark.parametrize("name", ["gpt2", "GPT2"])
 def test_a_model_of_the_catalogue_is_not_changed_under_any_of_its_names(client: TestClient[Any], name: str) -> None:
     """What GET shows is refused with the reason, and is not said to be missing."""

@@ -1,11 +1,11 @@
-"""If-Match as RFC 9110 has it."""
+"""If-Match and If-None-Match as RFC 9110 has them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequestError, PreconditionFailedError, PreconditionRequiredError, ServiceError
-from service.usecases.preconditions import check_if_match
+from service.usecases.preconditions import check_if_match, has_seen
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,17 @@ def test_a_long_header_is_read_in_linear_time() -> None:
 
     with pytest.raises(InvalidRequestError):
         check_if_match(header, "v1")
+
+
+@pytest.mark.parametrize(
+    ("header", "seen"), [(None, False), ('"v1"', True), ('W/"v1"', True), ('"v0", "v1"', True), ("*", True), ('"v0"', False)]
+)
+def test_who_has_a_version_is_not_sent_it(header: str | None, *, seen: bool) -> None:
+    """If-None-Match compares weakly: a proxy that packed the body marks its tag as weak."""
+    assert has_seen(header, "v1") is seen
+
+
+def test_a_broken_if_none_match_is_told() -> None:
+    """As with If-Match, the refusal shows how a tag is written."""
+    with pytest.raises(InvalidRequestError, match="If-None-Match is 'v1'; it must be an ETag"):
+        has_seen("v1", "v1")

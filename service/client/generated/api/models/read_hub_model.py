@@ -14,8 +14,12 @@ def call(
     name: str,
     *,
     revision: int | Unset = UNSET,
+    if_none_match: str | Unset = UNSET,
 ) -> Call[ModelAnswer]:
     """Show a model of the catalogue by its Hugging Face id."""
+    headers: dict[str, Any] = {}
+    if not isinstance(if_none_match, Unset):
+        headers["If-None-Match"] = if_none_match
 
     params: dict[str, Any] = {}
 
@@ -30,7 +34,7 @@ def call(
             name=quote(str(name), safe=""),
         ),
         params=params,
-        headers={},
+        headers=headers,
         body=None,
         read=_read,
     )

@@ -13,8 +13,12 @@ def call(
     name: str,
     *,
     revision: int | Unset = UNSET,
+    if_none_match: str | Unset = UNSET,
 ) -> Call[ModelAnswer]:
     """Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has."""
+    headers: dict[str, Any] = {}
+    if not isinstance(if_none_match, Unset):
+        headers["If-None-Match"] = if_none_match
 
     params: dict[str, Any] = {}
 
@@ -28,7 +32,7 @@ def call(
             name=quote(str(name), safe=""),
         ),
         params=params,
-        headers={},
+        headers=headers,
         body=None,
         read=_read,
     )
