@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
+from service.estimator.engines.tiles import tiled
 from service.estimator.engines.unsplit import rounding_bytes
 from service.estimator.engines.widths import Apart, apart, widest_layer
 from service.estimator.errors import InvalidInputError, NotModelledError
@@ -25,6 +26,7 @@ from service.estimator.units import ceil_div
 VOCABULARY_MULTIPLE = 64
 """``DEFAULT_VOCAB_PADDING_SIZE`` of vLLM and SGLang."""
 _EXPERTS = "mlp_experts"
+_FP32_TABLE = "gpt_oss"
 _MERGED = (frozenset({"q_proj", "k_proj", "v_proj"}), frozenset({"gate_proj", "up_proj"}))
 """Layers that engines load as one tensor (``QKVParallelLinear``, ``MergedColumnParallelLinear``)."""
 
@@ -84,15 +86,25 @@ class _Question:
     degrees: tuple[int, int]
     experts: ExpertRanks
     multiple: int
+    tiles: bool
     model: Architecture = field(compare=False, repr=False)
 
 
 def ranks_of(
-    model: Architecture, layout: Layout, *, scheme: Scheme | None, dtype: DType, multiple: int = VOCABULARY_MULTIPLE
+    model: Architecture,
+    layout: Layout,
+    *,
+    scheme: Scheme | None,
+    dtype: DType,
+    multiple: int = VOCABULARY_MULTIPLE,
+    tiles: bool = False,
 ) -> tuple[Rank, ...]:
-    """Return one rank of each pipeline stage, stages that are alike as one object; ``multiple`` pads the vocabulary."""
+    """Return one rank of each pipeline stage, stages that are alike as one object.
+
+    ``multiple`` pads the vocabulary, and ``tiles`` experts in mxfp4.
+    """
     degrees = (layout.tensor_parallel, layout.pipeline_parallel)
-    return _ranks(_Question(model.spec, scheme, dtype, degrees, expert_ranks(layout), multiple, model))
+    return _ranks(_Question(model.spec, scheme, dtype, degrees, expert_ranks(layout), multiple, tiles, model))
 
 
 def drafted(ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout, dtype: DType) -> tuple[Rank, ...]:
@@ -110,9 +122,9 @@ def drafted(ranks: tuple[Rank, ...], draft: Architecture | None, layout: Layout,
 @lru_cache(1024)
 def _ranks(asked: _Question) -> tuple[Rank, ...]:
     tensor, pipeline = asked.degrees
-    split_by, spread_over, gathered = asked.experts
+    split_by, _, gathered = asked.experts
     local = _padded(_split(asked.model, tensor, split_by, asked.multiple), tensor, asked.multiple)
-    sized = _Sized(local, asked.scheme, asked.dtype, spread_over)
+    sized = _Sized(local, asked)
     tables = _table_bytes(local, asked.dtype)
     layers = stage_layers(local.num_hidden_layers, pipeline)
     widths = widest_layer(local, flash=False, gathered=gathered), widest_layer(local, flash=True, gathered=gathered)
@@ -175,8 +187,10 @@ def _table_bytes(model: Architecture, dtype: DType) -> int:
     """Return the bytes of rotary tables: half cosine, half sine of every position (vLLM, ``rotary_embedding/base.py``).
 
     A model that turns by complex numbers names one table, of as many elements. Positions that are scaled linearly are all of
-    those that come of it (``linear_scaling_rope.py``).
+    those that come of it (``linear_scaling_rope.py``). gpt-oss has its table in fp32 (``models/gpt_oss.py``), and names halves.
     """
+    if model.family == _FP32_TABLE:
+        return model.spec.max_position_embeddings * sum(model.rotary_tables) * DType.FP32.bytes_per_element
     tables = model.rotary_tables[: max(1, len(model.rotary_tables) // 2)]
     rows = sum(tables) + sum(tables[:1]) * (model.rotary_stretch - 1)
     return model.spec.max_position_embeddings * rows * dtype.bytes_per_element
@@ -206,16 +220,18 @@ def _caches(model: Architecture, kinds: tuple[int, ...]) -> tuple[LayerCache, ..
 class _Sized:
     """Bytes of a rank's weights, by where they stand; large tensors with what the allocator does not split off."""
 
-    def __init__(self, model: Architecture, scheme: Scheme | None, dtype: DType, expert: int) -> None:
-        self.model, self.dtype = model, dtype
+    def __init__(self, model: Architecture, asked: _Question) -> None:
+        self.model, self.dtype = model, asked.dtype
+        _, expert, _ = asked.experts
         if expert > 1 and model.spec.num_experts % expert:
             message = f"expert_parallel {expert} does not divide {model.spec.num_experts} experts"
             raise InvalidInputError(message, field="layout.expert_parallel")
         total = experts = 0
-        for weight, size, _ in _sizes(model, scheme, dtype):
+        sizes = _sizes(model, asked)
+        for weight, size, _ in sizes:
             total += size
             experts += size if weight.kind == _EXPERTS else 0
-        rounding = rounding_bytes(_tensors(_sizes(model, scheme, dtype)))
+        rounding = rounding_bytes(_tensors(sizes))
         self.blocks = total - experts + ceil_div(experts, expert) - self._front() - self._end() + rounding
         self.numel = [sum(weight.numel for weight in block.weights()) for block, _ in model.blocks]
 
@@ -240,13 +256,15 @@ class _Sized:
         return sum(weight.numel for weight in (*head, *norm)) * self.dtype.bytes_per_element
 
 
-def _sizes(model: Architecture, scheme: Scheme | None, dtype: DType) -> list[tuple[Weight, int, int]]:
+def _sizes(model: Architecture, asked: _Question) -> list[tuple[Weight, int, int]]:
     """Return every weight with its bytes, all of its occurrences together, and their number."""
+    scheme, dtype = asked.scheme, asked.dtype
     if scheme is None:
         return [(weight, weight.numel * count * dtype.bytes_per_element, count) for weight, count in model.weights()]
+    padded = asked.tiles and scheme.packing is Packing.MXFP4
     return [
         (placed.weight, stored_bytes(placed, scheme, dtype).total, placed.packed + placed.kept)
-        for placed in placements(model, scheme)
+        for placed in (tiled(one) if padded else one for one in placements(model, scheme))
     ]
 
 

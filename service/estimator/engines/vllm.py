@@ -58,7 +58,7 @@ def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device:
     _check_whole_experts(layout)
     settings = _settings(model, workload, device)
     scheme = in_engine(scheme_of(workload.quantization, model))
-    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype, tiles=True)
     ranks = drafted(target, _draft(model, workload), layout, workload.weight_dtype)
     holders = held_by(ranks, lambda rank: _holder(rank, workload, layout, settings, device))
     terms = Terms(
