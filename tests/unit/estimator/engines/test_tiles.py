@@ -20,7 +20,7 @@ def test_marlin_holds_whole_tiles(model: str, gib: float) -> None:
 
 
 def test_each_rank_pads_its_own_slice() -> None:
-    """Four ranks hold 720 inner features each, as 768; Triton's kernels on SGLang want no whole tiles, but segments of the allocator."""
+    """Four ranks hold 720 inner features each, as 768; SGLang has Triton's kernels. Both have whole segments."""
     padded, plain = (weights(serve("gpt-oss-120b", engine, layout=Layout(tensor_parallel=4))) for engine in _ENGINES)
     experts = 36 * 128 * 3 * (768 * 3072 - 720 * 2880) * 17 / 32
 
