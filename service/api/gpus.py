@@ -49,7 +49,12 @@ def _shape(entry: GpuEntry) -> GpuAnswer:
         nvlink_bytes_per_second=entry.nvlink_bytes_per_second,
         pcie_bytes_per_second=entry.pcie_bytes_per_second,
         mig_profiles=[
-            MigAnswer(name=profile.name, max_instances=profile.max_instances, memory_eighths=profile.memory_eighths)
+            MigAnswer(
+                name=profile.name,
+                max_instances=profile.max_instances,
+                memory_eighths=profile.memory_eighths,
+                usable_bytes=entry.slice_usable_bytes(profile),
+            )
             for profile in entry.mig_profiles
         ],
         compute_capability=entry.compute_capability,

@@ -14,8 +14,8 @@ from service.estimator.units import MIB
 
 EIGHTHS = 8
 SLICE_RESERVED_BYTES = 410 * MIB
-"""The most by which a slice falls short of its eighths (``nvidia-smi mig -lgip``): an A100-80GB's ``1g.10gb`` shows 9.50 GiB of
-9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92."""
+"""By how much slices fall short of their eighths where no log shows more (``nvidia-smi mig -lgip``): an A100-80GB's ``1g.10gb``
+has 9.50 GiB of 9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92."""
 _DATA = Path(__file__).with_name("gpus.json")
 
 
@@ -90,6 +90,10 @@ class GpuEntry:
             gfx_target=self.gfx_target,
         )
 
+    def slice_usable_bytes(self, profile: MigProfile) -> int:
+        """Return what a process in a slice can allocate: what a log of one shows, or its eighths less what is reserved."""
+        return profile.usable_bytes or self.usable_bytes * profile.memory_eighths // EIGHTHS - SLICE_RESERVED_BYTES
+
     def slice(self, profile: str) -> Device | None:
         """Return a MIG slice as a GPU of its own; None where this one has no such profile.
 
@@ -103,7 +107,7 @@ class GpuEntry:
             name=slice_name(self.name, found.name),
             vendor=self.vendor,
             capacity_bytes=self.capacity_bytes * found.memory_eighths // EIGHTHS,
-            usable_bytes=found.usable_bytes or self.usable_bytes * found.memory_eighths // EIGHTHS - SLICE_RESERVED_BYTES,
+            usable_bytes=self.slice_usable_bytes(found),
             bandwidth_bytes_per_second=self.bandwidth_bytes_per_second * found.memory_eighths // EIGHTHS,
             peak_flops={dtype: flops * found.compute_slices // self.compute_slices for dtype, flops in self.peak_flops.items()},
             mig_profile=found.name,

@@ -14,6 +14,7 @@ class MigAnswer(Answer, frozen=True, kw_only=True):
     name: Annotated[str, Meta(examples=["1g.10gb"])]
     max_instances: int
     memory_eighths: int
+    usable_bytes: Annotated[int, Meta(description="What a process in one can allocate.")]
 
 
 class GpuAnswer(Answer, frozen=True, kw_only=True):

@@ -77,6 +77,13 @@ def test_mig_slices_fit_into_the_gpu(entry: GpuEntry) -> None:
         ("H100-NVL-94GB", "1g.12gb", 10.62, 1 / 7),
         ("H100-NVL-94GB", "7g.94gb", 92.62, 1),
         ("B300-SXM6-270GB", "1g.34gb", 33.75, 1 / 7),
+        ("H200-SXM5-141GB", "1g.18gb", 16.0, 1 / 7),
+        ("H200-SXM5-141GB", "2g.35gb", 32.25, 2 / 7),
+        ("H200-SXM5-141GB", "3g.71gb", 69.5, 3 / 7),
+        ("B200-SXM6-180GB", "1g.23gb", 20.5, 1 / 7),
+        ("B200-SXM6-180GB", "2g.45gb", 44.25, 2 / 7),
+        ("GB200-186GB", "1g.23gb", 20.0, 1 / 7),
+        ("GB200-186GB", "1g.47gb", 45.5, 1 / 7),
     ],
 )
 def test_a_slice_has_no_more_than_the_driver_shows(gpu: str, profile: str, shown_gib: float, share: float) -> None:

@@ -17,11 +17,13 @@ class MigAnswer:
         name (str):
         max_instances (int):
         memory_eighths (int):
+        usable_bytes (int): What a process in one can allocate.
     """
 
     name: str
     max_instances: int
     memory_eighths: int
+    usable_bytes: int
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -31,6 +33,8 @@ class MigAnswer:
 
         memory_eighths = self.memory_eighths
 
+        usable_bytes = self.usable_bytes
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -38,6 +42,7 @@ class MigAnswer:
                 "name": name,
                 "max_instances": max_instances,
                 "memory_eighths": memory_eighths,
+                "usable_bytes": usable_bytes,
             }
         )
 
@@ -52,10 +57,13 @@ class MigAnswer:
 
         memory_eighths = d.pop("memory_eighths")
 
+        usable_bytes = d.pop("usable_bytes")
+
         mig_answer = cls(
             name=name,
             max_instances=max_instances,
             memory_eighths=memory_eighths,
+            usable_bytes=usable_bytes,
         )
 
         mig_answer.additional_properties = d

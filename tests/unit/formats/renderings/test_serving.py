@@ -66,7 +66,7 @@ def test_replicas_that_share_nothing_are_started_apart() -> None:
 
 
 def test_experts_on_the_ranks_of_one_replica_take_a_switch_and_no_replicas() -> None:
-    """vLLM's expert-parallel size is its tensor x data ranks: nothing else says it."""
+    """The expert-parallel size of vLLM is its tensor x data ranks: nothing else says it."""
     layout = Layout(tensor_parallel=8, expert_parallel=8, expert_tensor_parallel=1)
     flags = flags_of(launch_of(a_job(CHAT, layout, model="mixtral-8x7b")).command)
 
