@@ -23,6 +23,10 @@ _MORE_RANKS = 2180 * MIB
 _OLD_ONE_GPU = 80 * MIB
 _OLD_COMMUNICATOR = 1830 * MIB
 """Two ranks against one on the same machine: 3.58 against 1.79 GiB (vLLM pull request 10511)."""
+_OVER_PCIE = 250 * MIB
+_OVER_PCIE_LOGS = "start-up logs of vLLM: two RTX 4090 0.25 GiB (number 13061), RTX 3090 0.20 GiB (pull request 14447)"
+_WITHOUT_FABRIC = ("A10", "A10G", "A16", "A40", "L20", "L4", "L40", "L40S", "RTX", "T4")
+"""Cards that reach each other over PCIe, or in pairs by a bridge: NCCL opens few channels, with a buffer for each."""
 
 _GRAPHS_FIXED = 385 * MIB
 _GRAPHS_PER_LAYER = 17 * MIB
@@ -31,9 +35,11 @@ _OLD_GRAPHS = 190 * MIB
 """35 sizes captured whole: 0.17 to 0.20 GiB of Qwen2.5-1.5B."""
 
 
-def non_torch(release: Release, chip: Chip, layout: Layout) -> Part:
+def non_torch(release: Release, chip: Chip, layout: Layout, gpu: str) -> Part:
     """Return what the driver holds beyond the context that existed before: kernels, libraries, communicators."""
     tensor = layout.tensor_parallel
+    if tensor > 1 and gpu.partition("-")[0] in _WITHOUT_FABRIC:
+        return _outside("communication_buffers", _OVER_PCIE, tensor, _OVER_PCIE_LOGS)
     if not release.compiles:
         point = _OLD_ONE_GPU + (_OLD_COMMUNICATOR if tensor > 1 else 0)
         return _outside("device_context" if tensor == 1 else "communication_buffers", point, tensor, _OLD_LOGS)

@@ -126,7 +126,7 @@ def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, settings: Setti
     )
     run = profile(rank, batch, release, chip, eager=workload.enforce_eager)
     peak = f"{run.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} sequences"
-    own_context, outside = context(release, chip), non_torch(release, chip, layout)
+    own_context, outside = context(release, chip), non_torch(release, chip, layout, device.name)
     fixed = rank.weight_bytes + run.peak_bytes + outside.bytes + (own_context.bytes if own_context.budgeted else 0)
     return Holder(
         rank=rank,

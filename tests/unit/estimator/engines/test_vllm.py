@@ -191,3 +191,20 @@ def test_what_vllm_has_no_answer_to_is_refused(
         serve(layout=layout, **words)
 
     assert getattr(refusal.value, "field", None) == field
+
+
+def test_cards_without_a_fabric_open_few_channels() -> None:
+    """DeepSeek-R1-Distill-Qwen-14B on two RTX 4090 by 0.7.2 (vllm-project/vllm, number 13061): 8.69 GiB are left."""
+    config = QWEN_7B | {"hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8}
+    config |= {"intermediate_size": 13824, "max_position_embeddings": 131072}
+    words: dict[str, Any] = {"num_sequences": 1, "prompt_tokens": 1024, "max_model_len": 131072, "gpu_memory_fraction": 0.98}
+
+    answer = estimate(
+        architecture_from_config(config),
+        ServeWorkload(engine=Engine.VLLM, engine_version="0.7.2", **words),
+        layout=Layout(tensor_parallel=2),
+        device=resolve_gpu("RTX-4090").device(),
+    )
+
+    assert answer.serving is not None
+    assert answer.serving.kv_pool_bytes == pytest.approx(8.69 * GIB, rel=0.01)
