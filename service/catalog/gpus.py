@@ -15,7 +15,8 @@ from service.estimator.units import MIB
 EIGHTHS = 8
 SLICE_RESERVED_BYTES = 410 * MIB
 """By how much slices fall short of their eighths where no log shows more (``nvidia-smi mig -lgip``): an A100-80GB's ``1g.10gb``
-has 9.50 GiB of 9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of 4.92."""
+has 9.50 GiB of 9.89, its ``7g.80gb`` 78.75 of 79.15; an H100's ``1g.10gb`` 9.75 of 9.89, an A100-40GB's ``1g.5gb`` 4.75 of
+4.92."""
 _DATA = Path(__file__).with_name("gpus.json")
 
 
