@@ -6,7 +6,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.optimizers.table import optimizer_named
 from service.estimator.states import GRADIENT_STAGE, OPTIMIZER_STAGE, PARAMETER_STAGE, trained_parameters
 from service.estimator.workload import Method, OffloadTarget, ServeWorkload, TrainWorkload, Workload
-from service.planner.layouts import Slot
+from service.planner.slots import Slot
 
 _INPUT_BYTES = 2
 _QUANTIZED_PER_BYTE = 4

@@ -12,10 +12,11 @@ from service.estimator.result import Estimate
 from service.estimator.units import ceil_div
 from service.estimator.workload import Framework, ServeWorkload, TrainWorkload, Workload
 from service.planner.ceiling_values import Maximized, check_maximized, least_of, most_of, step_of, with_value
-from service.planner.layouts import Batch, Space
+from service.planner.layouts import Space
 from service.planner.moves import Config
 from service.planner.offer import Offer
 from service.planner.pace import seconds_per_token
+from service.planner.slots import Batch
 from service.planner.space import Question
 from service.planner.subject import Subject
 from service.planner.verdict import Judgement, Verdict, judge, missing_bytes

@@ -12,11 +12,13 @@ from service.estimator.result import Estimate, Interval, Throughput
 from service.estimator.speed.throughput import step_clock, untimed
 from service.estimator.speed.training import StepClock
 from service.estimator.workload import Checkpointing, Offload, ServeWorkload, TrainWorkload, Workload
-from service.planner.layouts import Batch, Slot, Space
+from service.planner.layouts import Space
+from service.planner.listings import Chain
 from service.planner.pace import seconds_per_token
+from service.planner.slots import Batch, Slot
 from service.planner.space import MAX_MICRO_BATCH_SIZE, TIMES, Limits
 from service.planner.subject import Subject
-from service.planner.time_bounds import TimeBounds, cheapest_of
+from service.planner.time_bounds import TimeBounds
 
 _NOTHING = Interval(0, 0)
 _NO_MEMORY = Estimate(
@@ -41,9 +43,7 @@ _ENDLESS = 2**40
 _FIGURES = 6
 ALIKE = 10 ** (1 - _FIGURES)
 """Times that six figures do not tell apart are alike: no clock is as good, and rounding up in a ring decides nothing."""
-_Chain = tuple[Batch, ...]
-"""Batches of a slot, none of which takes less time per token than the one before."""
-_Timed = tuple[float, tuple[int, ...], int, Slot, _Chain]
+_Timed = tuple[float, tuple[int, ...], int, Slot, Chain]
 
 
 class Clock:
@@ -58,7 +58,6 @@ class Clock:
         self._seconds: dict[tuple[Slot, Batch], float] = {}
         self._floors: dict[Slot, float] = {}
         self._alone: float | None = None
-        self._at_best: dict[int, Batch] = {}
         workload, device = space.question.workload, subject.device
         self._steps: StepClock | None = None
         if isinstance(workload, TrainWorkload) and untimed(subject.architecture, device) is None:
@@ -93,21 +92,16 @@ class Clock:
             _, _, _, slot, chain = heappop(heap)
             if chain:
                 yield self.seconds_per_token(slot, chain[0]), slot, chain[0]
-                following = [chain[1:]] if len(chain) > 1 else []
+                following: Sequence[Chain] = [chain[1:]] if len(chain) > 1 else []
             else:
                 following = self._chains(batches(slot)) if able(slot) else []
             for each in following:
                 seconds = self.seconds_per_token(slot, each[0])
                 heappush(heap, (_rounded(seconds), _complexity(slot, each[0]), next(order), slot, each))
 
-    def _chains(self, batches: Sequence[Batch]) -> list[_Chain]:
+    def _chains(self, batches: Sequence[Batch]) -> Sequence[Chain]:
         """Return batches of one recomputation and accumulation, the largest first: what each pass takes at least is shared."""
-        if self._steps is None:
-            return [(batch,) for batch in batches]
-        alike: dict[tuple[int, int], list[Batch]] = {}
-        for batch in batches:
-            alike.setdefault((batch.recomputed, batch.steps), []).append(batch)
-        return [tuple(sorted(some, key=lambda batch: -batch.micro_batch_size)) for some in alike.values()]
+        return [(batch,) for batch in batches] if self._steps is None else self._space.listings.chains(batches)
 
     def least_seconds(self, num_gpus: int) -> float:
         """Return a bound of the time per token on so many GPUs: one GPU's arithmetic without steps, spread without loss."""
@@ -206,10 +200,7 @@ class Clock:
         """Return the least time per token of a slot: the largest batch and the most steps, and as little computed again."""
         if isinstance(self._space.question.workload, ServeWorkload):
             return 0.0
-        at_best = self._at_best.get(id(batches))
-        if at_best is None:  # one object for many slots, which the room keeps
-            at_best = self._at_best[id(batches)] = cheapest_of(batches)
-        workload, layout = self._space.config(slot, at_best)
+        workload, layout = self._space.config(slot, self._space.listings.cheapest(batches))
         assert isinstance(workload, TrainWorkload)  # noqa: S101 - of the question
         return self._stepped(workload, layout) or 0.0
 

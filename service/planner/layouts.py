@@ -2,64 +2,27 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import Any
 
 from service.estimator.architecture import Architecture
 from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Checkpointing, Offload, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.workload import Offload, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.planner.bounds import kept_of_sequence
 from service.planner.counts import numbers_of
+from service.planner.listings import Listings
 from service.planner.moves import Config
 from service.planner.offer import Offer
+from service.planner.slots import RECOMPUTED, Batch, Slot
 from service.planner.space import MAX_MICRO_BATCH_SIZE, Question
 from service.planner.splits import DEGREES, Split, Splits
 from service.planner.ways import Way, needs_no_partner, offloads, quantizations
 
 ROUNDS = 4
 """Micro batches per stage that keep a pipeline busy, where nobody says how many there are."""
-_RECOMPUTED = (Checkpointing.FULL, Checkpointing.SELECTIVE, Checkpointing.NONE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Slot:
-    """One layout in one way, without its batch and its recomputation; a space has one object for each."""
-
-    way: Way
-    layout: Layout
-    offload: Offload
-    quantization: Quantization | None = None
-
-
-class Batch(NamedTuple):
-    """What decides a slot's activations, each the less the smaller; ``flying`` micro batches are in a pipeline at once."""
-
-    recomputed: int
-    micro_batch_size: int
-    flying: int
-    steps: int
-
-    @property
-    def keeps_everything(self) -> bool:
-        """Whether backward computes nothing again."""
-        return self.recomputed == len(_RECOMPUTED) - 1
-
-    def sized(self, micro_batch_size: int) -> "Batch":
-        """Return the same batch with another number of sequences at once."""
-        return Batch(self.recomputed, micro_batch_size, self.flying, self.steps)
-
-    def dominates(self, other: "Batch") -> bool:
-        """Whether this needs at least the memory of another batch of the same slot."""
-        return (
-            self.recomputed >= other.recomputed
-            and self.micro_batch_size >= other.micro_batch_size
-            and self.flying >= other.flying
-            and (self.steps > 1) >= (other.steps > 1)
-        )
-
-
 Widest = tuple[int, int, tuple[Slot, ...]]
 """A number of GPUs, how many splits it adds, and their layouts."""
 
@@ -72,6 +35,8 @@ class Space:
         self.question = question
         self.model, self._offer = model, offer
         self._slots: dict[tuple[Split, int], tuple[Slot, ...]] = {}
+        self._on: dict[int, tuple[Slot, ...]] = {}
+        self._divided: dict[int, int] = {}
         self._widest: dict[tuple[int, ...], tuple[Widest, ...]] = {}
         self._full: dict[int, Mapping[int, int]] = {}
         self._ranks_matter: dict[str, bool] = {}
@@ -86,6 +51,7 @@ class Space:
         self.asked = asked
         self._words: dict[str, Any] = {field.name: getattr(asked, field.name) for field in fields(asked)}
         self._alone = offer.device.mig_profile is not None
+        self.listings = Listings(kept_of_sequence(model, question.workload))
         self.splits = Splits(model, question, asked, island_size=offer.island_size, alone=self._alone)
 
     @property
@@ -110,9 +76,13 @@ class Space:
 
     def slots(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return every layout of so many GPUs that some batch can run in."""
-        filled = self._filled(num_gpus)
-        found = (self._of_split(split, filled[split.num_ranks]) for split in self.splits.listed if split.num_ranks in filled)
-        return tuple(chain.from_iterable(found))
+        found = self._on.get(num_gpus)
+        if found is None:
+            filled = self._filled(num_gpus)
+            fitting = (split for split in self.splits.listed if split.num_ranks in filled)
+            placed = (self._of_split(split, filled[split.num_ranks]) for split in fitting)
+            found = self._on[num_gpus] = tuple(chain.from_iterable(placed))
+        return found
 
     def widest(self, counts: tuple[int, ...]) -> tuple[Widest, ...]:
         """Return the largest numbers first, each with how many splits it adds and their layouts: no larger one had them alike.
@@ -151,8 +121,10 @@ class Space:
 
     def num_divisions(self, num_gpus: int) -> int:
         """Return in how many ways the degrees divide the model over so many GPUs: a part of its configurations, not listed."""
-        filled = self._filled(num_gpus)
-        return sum(number for ranks, number in self._divisors.items() if ranks in filled)
+        found = self._divided.get(num_gpus)
+        if found is None:
+            found = self._divided[num_gpus] = sum(self._divisors[ranks] for ranks in self._filled(num_gpus))
+        return found
 
     def batches(self, slot: Slot) -> tuple[Batch, ...]:
         """Return recomputation, micro batch and accumulation of a slot, those of the least memory first."""
@@ -173,9 +145,9 @@ class Space:
             yield Batch(0, workload.num_sequences, 1, 1)
             return
         open_ = self.question.is_open("activation_checkpointing")
-        words = _RECOMPUTED if open_ else (workload.activation_checkpointing,)
+        words = RECOMPUTED if open_ else (workload.activation_checkpointing,)
         sized, reach = tuple(self._sized(workload, layout)), self.splits.reach(slot.way)
-        for rank, word in enumerate(_RECOMPUTED):
+        for rank, word in enumerate(RECOMPUTED):
             found = [Batch(rank, size, min(steps, layout.pipeline_parallel), steps) for size, steps in sized if word in words]
             for asked in found if reach.sizes_matter else found[:1]:
                 if not reach.runs(*self.config(slot, asked)):
@@ -288,7 +260,7 @@ class Space:
 def _filled(workload: TrainWorkload, slot: Slot, batch: Batch) -> TrainWorkload:
     framework = slot.way.framework
     assert framework is not None  # noqa: S101 - a way to train
-    word = _RECOMPUTED[batch.recomputed]
+    word = RECOMPUTED[batch.recomputed]
     return replace(
         workload,
         framework=framework,

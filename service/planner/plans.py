@@ -9,12 +9,13 @@ from service.estimator.workload import ServeWorkload
 from service.planner.candidates import Candidate, Rejected
 from service.planner.clock import excess
 from service.planner.hardware import in_format_of
-from service.planner.layouts import Slot, Space
+from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.offered import Offered, Plan, Plans, Searched, everywhere, hours_of_run, refused
 from service.planner.refusals import nothing_to_try, too_few, why_none, why_refused
 from service.planner.search import Search
+from service.planner.slots import Slot
 from service.planner.space import Question
 from service.planner.subject import Subject
 from service.planner.unfilled import unfilled, why_unfilled

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.estimator.result import Estimate
 from service.estimator.workload import Framework
-from service.planner.layouts import Batch, Slot
+from service.planner.slots import Batch, Slot
 
 MAX_REPLAYED = 3
 """Configurations of one number of GPUs that are replayed although their numbers do not suffice: a replay may reserve less.

@@ -1,12 +1,12 @@
 """Which layouts and batches have room by arithmetic alone: bounds that come before any estimate, each worked out once."""
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from service.planner.bounds import kept_of_sequence, states_of
-from service.planner.layouts import Batch, Slot, Space
+from service.planner.bounds import states_of
+from service.planner.layouts import Space
+from service.planner.slots import Batch, Slot
 from service.planner.subject import Subject
 
 
@@ -19,12 +19,9 @@ class Room:
         self.num_considered = 0
         self._states = states_of(subject.architecture, space.question.workload)
         self._before_gradients = replace(self._states, gradients=0)
-        self._kept = kept_of_sequence(subject.architecture, space.question.workload)
         self._bounded: dict[int, tuple[Slot, ...]] = {}
         self._needs: dict[Slot, int] = {}
         self._roomy: dict[Slot, tuple[Batch, ...]] = {}
-        self._activations: dict[int, list[int]] = {}
-        self._fitting: dict[tuple[int, int], tuple[Batch, ...]] = {}
 
     def bounded(self, num_gpus: int) -> tuple[Slot, ...]:
         """Return the slots whose states alone leave room, those that need least first."""
@@ -62,20 +59,7 @@ class Room:
         return found
 
     def _with_room(self, slot: Slot, batches: tuple[Batch, ...]) -> tuple[Batch, ...]:
-        """Return the batches that have room, one object for all slots in which the same ones do."""
         layout = slot.layout
         split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
         room = (self._usable - self._before_gradients.of_one(slot)) * split
-        needs = self._activations.get(id(batches))
-        if needs is None:  # one object for many slots, which the space keeps
-            needs = self._activations[id(batches)] = sorted(self._kept_of(batch) for batch in batches)
-        key = (id(batches), bisect_right(needs, room))
-        found = self._fitting.get(key)
-        if found is None:
-            found = self._fitting[key] = tuple(batch for batch in batches if self._kept_of(batch) <= room)
-        return found
-
-    def _kept_of(self, batch: Batch) -> int:
-        """Return the bytes that backward needs of a batch, of all ranks that share its sequences and layers."""
-        kept = self._kept.everything if batch.keeps_everything else self._kept.inputs
-        return kept * batch.micro_batch_size * batch.flying
+        return self._space.listings.within(batches, room)

@@ -9,10 +9,11 @@ from service.estimator.result import Estimate
 from service.estimator.workload import ServeWorkload, TrainWorkload
 from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import Clock, too_slow
-from service.planner.layouts import Batch, Slot, Space
+from service.planner.layouts import Space
 from service.planner.moves import Config
 from service.planner.replays import Ahead, Tried, alike, nearest_to_replay, without_shards
 from service.planner.room import Room
+from service.planner.slots import Batch, Slot
 from service.planner.subject import Subject, asked_once
 from service.planner.verdict import judge, missing_bytes
 

@@ -11,7 +11,7 @@ from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout, Sharding
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.planner.legality.facts import facts_of
-from service.planner.legality.reach import Reach
+from service.planner.legality.reach import ALLOWED, Reach
 from service.planner.moves import Config
 from service.planner.space import Question
 from service.planner.ways import Way, ways
@@ -55,7 +55,9 @@ class Splits:
         """Return what a way lets the search combine."""
         found = self._reaches.get(way.name)
         if found is None:
-            found = self._reaches[way.name] = Reach(facts_of(self._model), self._workload(way), self._asked)
+            stays = frozenset[str]() if self._question.allow else ALLOWED
+            found = Reach(facts_of(self._model), self._workload(way), self._asked, stays=stays)
+            self._reaches[way.name] = found
         return found
 
     def sharding(self, way: Way) -> Sharding:

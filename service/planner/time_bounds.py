@@ -9,7 +9,8 @@ from math import inf
 
 from service.estimator.speed.training import SECONDS_PER_HOUR, StepClock
 from service.estimator.workload import ServeWorkload, TrainWorkload
-from service.planner.layouts import Batch, Slot, Space
+from service.planner.layouts import Space
+from service.planner.slots import Batch, Slot, cheapest_of
 
 _ROUNDING = 1e-9
 """Hours of a run and tokens per second are multiplied in another order where they are told."""
@@ -78,14 +79,4 @@ def _shortest(batches: Sequence[Batch]) -> Batch:
         micro_batch_size=min(batch.micro_batch_size for batch in batches),
         flying=1,
         steps=min(batch.steps for batch in batches),
-    )
-
-
-def cheapest_of(batches: Sequence[Batch]) -> Batch:
-    """Return the batch with the least time per token, and less: the largest of everything, and nothing computed again."""
-    return Batch(
-        recomputed=max(batch.recomputed for batch in batches),
-        micro_batch_size=max(batch.micro_batch_size for batch in batches),
-        flying=1,
-        steps=max(batch.steps for batch in batches),
     )

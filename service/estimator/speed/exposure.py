@@ -15,17 +15,14 @@ _COPIES = {OffloadTarget.CPU: PCIE_BYTES_PER_SECOND, OffloadTarget.NVME: NVME_BY
 
 def waiting(model: Architecture, workload: TrainWorkload, layout: Layout, passes: Passes, machine: Machine) -> float:
     """Return the seconds of one micro batch in which the GPU waits for others."""
-    split = layout.tensor_parallel * layout.pipeline_parallel
-    weights = model.parameter_counts().total * workload.precision.compute_dtype.bytes_per_element / split
     along = _along_tensors(model, workload, layout, machine.links) + _exchanged(model, workload, layout, machine.links)
     along += around_the_ring(model, workload, layout, passes, machine)
-    kept = _kept_elsewhere(model, workload, layout)
-    return along + max(kept - passes.total, 0) + _gathered(model, workload, layout, passes, machine.links, weights)
+    if workload.offload.activations is not OffloadTarget.NONE:
+        along += max(_kept_elsewhere(model, workload, layout) - passes.total, 0)
+    return along + _gathered(model, workload, layout, passes, machine.links)
 
 
-def _gathered(
-    model: Architecture, workload: TrainWorkload, layout: Layout, passes: Passes, links: Links, weights: float
-) -> float:
+def _gathered(model: Architecture, workload: TrainWorkload, layout: Layout, passes: Passes, links: Links) -> float:
     """Return what is left of gathers and reductions of sharded parameters beside the passes.
 
     FSDP prefetches the next block. DeepSpeed prefetches 0.9 hidden² parameters as transformers configures it
@@ -33,6 +30,8 @@ def _gathered(
     """
     if layout.shards == 1 or layout.zero_stage < PARAMETER_STAGE:
         return 0.0
+    split = layout.tensor_parallel * layout.pipeline_parallel
+    weights = model.parameter_counts().total * workload.precision.compute_dtype.bytes_per_element / split
     gather = links.gather(weights, layout.shards, layout.tensor_parallel)
     if workload.offload.parameters is not OffloadTarget.NONE:
         gather = max(gather, weights / layout.shards / _COPIES[workload.offload.parameters])
@@ -48,6 +47,8 @@ def _gathered(
 
 def _along_tensors(model: Architecture, workload: TrainWorkload, layout: Layout, links: Links) -> float:
     """Return the seconds of the all-reduces of two halves of each layer, in forward, backward and recomputation."""
+    if layout.tensor_parallel == 1:
+        return 0.0
     layers = model.num_hidden_layers / layout.pipeline_parallel
     hidden = _hidden_bytes(model, workload, layout)
     return 2 * _times(workload) * layers * links.reduce(hidden, layout.tensor_parallel)
@@ -64,11 +65,8 @@ def _exchanged(model: Architecture, workload: TrainWorkload, layout: Layout, lin
 
 def _kept_elsewhere(model: Architecture, workload: TrainWorkload, layout: Layout) -> float:
     """Return the seconds that kept inputs of layers take to the host and back."""
-    where = workload.offload.activations
-    if where is OffloadTarget.NONE:
-        return 0.0
     layers = model.num_hidden_layers / layout.pipeline_parallel
-    return 2 * layers * _hidden_bytes(model, workload, layout) / layout.tensor_parallel / _COPIES[where]
+    return 2 * layers * _hidden_bytes(model, workload, layout) / layout.tensor_parallel / _COPIES[workload.offload.activations]
 
 
 def _hidden_bytes(model: Architecture, workload: TrainWorkload, layout: Layout) -> float:

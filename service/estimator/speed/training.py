@@ -139,8 +139,9 @@ def _passes(
     unpacked = _unpacked(model, workload) / stages / machine.memory
     loss = tokens * work.vocab_size * LOSS_MOVED / split / machine.memory
     full = workload.method is Method.FULL
-    beside = stages * machine.rate_in(trained.trained_dtype)
-    adapters = 0.0 if full else tokens * 3 * FLOPS_PER_PRODUCT * trained.trained / beside
+    adapters = 0.0
+    if not full:
+        adapters = tokens * 3 * FLOPS_PER_PRODUCT * trained.trained / (stages * machine.rate_in(trained.trained_dtype))
     blocks = products + forward_attention + moved + unpacked
     again = _recomputed(workload, blocks, products, forward_attention)
     backward = BACKWARD_PRODUCTS[full] * (products + head) + BACKWARD_MOVED * moved + unpacked
