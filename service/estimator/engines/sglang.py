@@ -11,6 +11,7 @@ from service.estimator.engines.blocks import Paging, pool_of
 from service.estimator.engines.chips import chip_of
 from service.estimator.engines.filling import Holder, Terms, filled, held_by
 from service.estimator.engines.limits import check_engine, longest_sequence
+from service.estimator.engines.outside_vllm import joined_bytes
 from service.estimator.engines.pooled import Part, Place, exact, filled_estimate
 from service.estimator.engines.ranks import Rank, drafted, ranks_of
 from service.estimator.engines.versions import Version, version_of
@@ -80,12 +81,13 @@ def _settings(model: Architecture, workload: ServeWorkload, layout: Layout, devi
         computed = version >= _COMPUTED_FRACTION
         fraction = _computed_fraction(memory_mib, chunk, layout) if computed else _tabled_fraction(memory_mib, layout)
     ranks = layout.tensor_parallel * layout.pipeline_parallel
+    joined = joined_bytes(chip_of(device), layout, device.name)
     return Settings(
         fraction=fraction,
         # Ranks that attend for themselves read a share of a chunk each (0.5, ``_handle_data_parallelism``).
         chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
         max_model_len=longest_sequence(model, workload),
-        free_bytes=device.usable_bytes - _context(device) - (_COMMUNICATOR if ranks > 1 else 0),
+        free_bytes=device.usable_bytes - _context(device) - (max(_COMMUNICATOR, joined) if ranks > 1 else 0),
     )
 
 

@@ -11,7 +11,7 @@ from service.estimator.engines.blocks import Paging, pool_of
 from service.estimator.engines.chips import chip_of
 from service.estimator.engines.filling import Holder, Terms, filled, held_by
 from service.estimator.engines.limits import check_engine, longest_sequence
-from service.estimator.engines.outside_vllm import context, graphs, non_torch
+from service.estimator.engines.outside_vllm import context, graphs, joined_bytes, non_torch
 from service.estimator.engines.pooled import exact, filled_estimate
 from service.estimator.engines.profile import Batch, profile
 from service.estimator.engines.ranks import Rank, drafted, ranks_of
@@ -126,7 +126,8 @@ def _holder(rank: Rank, workload: ServeWorkload, layout: Layout, settings: Setti
     )
     run = profile(rank, batch, release, chip, eager=workload.enforce_eager)
     peak = f"{run.formula}: {settings.batched_tokens} tokens, {settings.max_num_sequences} sequences"
-    own_context, outside = context(release, chip), non_torch(release, chip, layout, device.name)
+    own_context = context(release, chip, joined_bytes(chip, layout, device.name) if release.compiles else 0)
+    outside = non_torch(release, chip, layout, device.name)
     fixed = rank.weight_bytes + run.peak_bytes + outside.bytes + (own_context.bytes if own_context.budgeted else 0)
     return Holder(
         rank=rank,

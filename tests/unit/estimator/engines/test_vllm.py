@@ -208,3 +208,14 @@ def test_cards_without_a_fabric_open_few_channels() -> None:
 
     assert answer.serving is not None
     assert answer.serving.kv_pool_bytes == pytest.approx(8.69 * GIB, rel=0.01)
+
+
+def test_communicators_lie_beside_the_budget_once_they_are_made() -> None:
+    """Two H100 start with 77.66 GiB free where one has 78.68: 1.02 GiB more on the device, and none in the budget."""
+    one, two = (serve(layout=Layout(tensor_parallel=n)) for n in (1, 2))
+    contexts = [sum(c.bytes for c in a.components if c.name == "device_context") for a in (one, two)]
+
+    assert one.serving is not None
+    assert two.serving is not None
+    assert one.serving.budget_bytes == two.serving.budget_bytes
+    assert (contexts[1] - contexts[0] + 250 * 2**20) / GIB == pytest.approx(78.68 - 77.66, abs=0.01)
