@@ -173,7 +173,7 @@ def _run_training(tape: Tape, model: Architecture, how: TrainingPass) -> None:
 def batch_decides(model: Architecture, attention: Attention, dtype: DType) -> bool:
     """Tell whether one sequence makes other tensors than several: a product copies heads that do not lie one after another."""
     may_be_math = attention is Attention.MATH or (attention is Attention.SDPA and dtype is DType.FP32)
-    return model.recurrent or model.writes_out_attention or may_be_math
+    return model.recurrent or model.writes_out_attention or may_be_math or attention is Attention.EAGER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,9 @@ CASES = (
     Drawn(family="gemma3_text", workload=TRAIN, changes={**ONE_KEY, "sliding_window": 16}),
     Drawn(family="gemma3_text", workload=PADDED, changes=ONE_KEY),
     Drawn(family="mistral", workload=AUTOCAST, changes={**ONE_KEY, "sliding_window": 16}, apart=GRADIENTS),
+    # A product of one sequence reads an only head as a view; several copy what lies token after token, a cast query too.
+    Drawn(family="gemma3_text", workload=replace(TRAIN, micro_batch_size=1, attention=Attention.EAGER), changes=ONE_KEY),
+    Drawn(family="mistral", workload=replace(AUTOCAST, attention=Attention.EAGER), apart=GRADIENTS),
     # A loop over tensors still names the quotient of the one before.
     Drawn(family="gemma3_text", workload=LOOPED, changes={"tie_word_embeddings": True, "intermediate_size": 512}),
     Drawn(family="glm4", workload=replace(LOOPED, method=Method.LORA, lora=Lora(rank=4))),

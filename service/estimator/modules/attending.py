@@ -38,16 +38,17 @@ def attend(run: Recording, query: Value, key: Value, value: Value, how: Scoring)
     """Return what queries read, by the kernel that the question asks for or CUDA would choose; the parts stay."""
     tape, masked = run.tape, run.masked(how.sliding_window)
     heads = heads_of(run, how)
+    if run.attention is Kernel.EAGER:
+        mixed, weights = kernels.eager(tape, query, key, value, heads, upcast=how.upcast)
+        run.leave(weights)
+        return mixed
     q = autocast_input(tape, query)
     kernel = choose_kernel(run.attention, q.dtype, grouped=heads.grouped, masked=masked or how.values is not None)
     # Under a mask SDPA gets as many heads on both sides: a single query is packed by key/value head (transformers' pack_gqa).
     ungrouped = kernel is Kernel.EFFICIENT or (kernel is Kernel.MATH and masked)
     repeats = ungrouped and not run.extent.decoding
     k, v = (_read(tape, part, heads if repeats else None) for part in (key, value))
-    if kernel is Kernel.EAGER:
-        mixed, weights = kernels.eager(tape, q, k, v, heads, upcast=how.upcast)
-        run.leave(weights)
-    elif kernel is Kernel.MATH:
+    if kernel is Kernel.MATH:
         mixed = kernels.math(tape, q, k, v, replace(heads, num_kv_heads=heads.num_heads) if ungrouped else heads)
     elif kernel is Kernel.EFFICIENT:
         mixed = kernels.efficient(tape, q, k, v, heads)
@@ -91,7 +92,7 @@ def heads_of(run: Recording, how: Scoring) -> Heads:
         casts_back=how.casts_back,
         head_major=how.head_major,
         values=how.values,
-        one_by_one=how.one_by_one,
+        one_by_one=how.one_by_one or not run.batched,
         loose_queries=run.batched and not run.extent.decoding,
         loose_keys=run.batched and run.store is None,
     )

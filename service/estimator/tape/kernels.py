@@ -3,6 +3,7 @@
 Shapes: query ``b x heads x s x d``, key and value ``b x kv_heads x s x d``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from service.estimator.dtypes import DType
@@ -11,7 +12,7 @@ from service.estimator.tape.elementwise import add_scalar, cast, chain, dropout,
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value, bytes_of
-from service.estimator.tape.products import batched_product, copy_of
+from service.estimator.tape.products import autocast_input, batched_product, copy_of
 from service.estimator.tape.sizes import Size
 from service.estimator.tape.views import expand
 
@@ -141,38 +142,55 @@ def apart(tape: Tape, x: Value) -> Value:
     return copy_of(tape, x) if is_part else tape.alias(x)
 
 
-def _expanded(tape: Tape, x: Value, heads: Heads) -> Value:
-    """Return key or value as a product reads it: an only head stays a view until then."""
-    return repeated(tape, x, heads) if heads.shared else _side(tape, x, heads)
+def _side(tape: Tape, x: Value, heads: Heads, *, loose: bool) -> Value:
+    """Return a side of a product, cast where autocast does: one that is no plain stack of matrices is copied.
 
-
-def _side(tape: Tape, x: Value, heads: Heads) -> Value:
-    """Return a side of a product: parts of a fused projection are copied unless sequences come one by one."""
-    return tape.alias(x) if heads.one_by_one else apart(tape, x)
+    Such is what lies token after token or shows an only head again and again, which is ``loose``, and a part of a fused
+    projection; sequences that come one by one are read as they lie.
+    """
+    read: Callable[[Tape, Value], Value] = Tape.alias if heads.one_by_one else copy_of if loose else apart
+    return chain(tape, autocast_input(tape, x), read)
 
 
 def eager(tape: Tape, query: Value, key: Value, value: Value, heads: Heads, *, upcast: bool) -> tuple[Value, Value]:
-    """Return attention as the model code writes it, a mask added, and its weights; ``upcast``: the softmax is in fp32."""
-    keys, values = (tape.alias(part) if heads.shared else repeated(tape, part, heads) for part in (key, value))
-    sides = _side(tape, query, heads), _expanded(tape, keys, heads)
-    weights = chain(tape, batched_product(tape, sides[0], sides[1], heads.scores), multiply_scalar)
+    """Return attention as the model code writes it, a mask added, and its weights; ``upcast``: the softmax is in fp32.
+
+    Under autocast the mask is fp32, as the hidden state is, and so is what it is added to.
+    """
+    keys, values = (as_many(tape, part, heads) for part in (key, value))
+    loose = heads.loose_keys and not heads.grouped
+    sides = (
+        _side(tape, query, heads, loose=heads.loose_queries and not heads.head_major),
+        _side(tape, keys, heads, loose=(loose and not heads.head_major) or _shown_again(tape, keys, heads)),
+    )
+    product = batched_product(tape, sides[0], sides[1], heads.scores)
     tape.free(*sides)
+    weights = chain(tape, product, multiply_scalar)
     if heads.softcap:
         weights = chain(tape, chain(tape, chain(tape, weights, multiply_scalar), from_output), multiply_scalar)
     if heads.causal or heads.bias is not None:
-        weights = chain(tape, weights, add_scalar)
+        weights = chain(tape, weights, _masked)
     source = cast(tape, weights, DType.FP32) if upcast else tape.alias(weights)
     probabilities = chain(tape, source, softmax)
     tape.free(weights)
     weights = chain(tape, probabilities, lambda t, x: cast(t, x, query.dtype) if heads.casts_back else t.alias(x))
     weights = chain(tape, weights, lambda t, x: dropout(t, x, heads.dropout))
-    read = cast(tape, weights, query.dtype)
-    values = chain(tape, values, lambda t, x: _expanded(t, x, heads))
-    mixed = batched_product(tape, read, values, heads.values or query.numel)
-    tape.free(read)
+    read, side = autocast_input(tape, weights), _side(tape, values, heads, loose=loose or _shown_again(tape, values, heads))
+    mixed = batched_product(tape, read, side, heads.values or query.numel)
+    tape.free(read, side)
     output = chain(tape, mixed, copy_of)
     tape.free(keys, values)
     return output, weights
+
+
+def _shown_again(tape: Tape, part: Value, heads: Heads) -> bool:
+    """Tell whether a product gets a view of an only head, which a cast would have made whole."""
+    return heads.shared and tape.autocast in {None, part.dtype}
+
+
+def _masked(tape: Tape, scores: Value) -> Value:
+    """Return scores plus a mask in the hidden state's dtype."""
+    return add_scalar(tape, scores) if tape.autocast is None else cast(tape, scores, DType.FP32)
 
 
 def math(tape: Tape, query: Value, key: Value, value: Value, heads: Heads) -> Value:
