@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from service.client.headroom import Headroom
+from service.client.stored import Until
 from tests.e2e.client.conftest import REPOSITORY
 from tests.e2e.client.problems import Kind, known
 
@@ -74,6 +75,7 @@ def test_every_request_of_the_table_is_refused_as_it_says(url: str, headroom: He
     """Whoever reads of a problem can have it."""
     pools = [{"name": "h200", "gpu": "H200", "gpus_per_node": 8, "num_nodes": 1}]
     headroom.clusters.create({"name": "lab", "pools": pools})
+    headroom.reservations("lab").create("me", gpus=[{"pool": "h200", "num_gpus": 1}], until=Until(seconds=3600))
     workload = {"task": "train", "sequence_length": 64}
     headroom.measure({"model": "gpt2", "device": "cpu", "workload": workload}, idempotency_key="used")
     sent = set()
