@@ -149,7 +149,7 @@ def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
         query=ClusterDeleteQuery,
         headers={"If-Match": IfMatch},
         replies={204: Reply(description="Removed.")},
-        problems=(404, 422, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+        problems=(404, 409, 422, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
     ),
 )
 def remove(request: AnyRequest) -> ASGIApp:
