@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 1 : 4 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check types lint fmt imports bench bench-page accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
+.PHONY: help setup run test check types lint fmt imports compiled bench bench-page accuracy traced priors chaos load contract client packaging gpu-sweep gpu-check test-gpu clean
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ run: $(STAMP) ## start everything embedded on http://127.0.0.1:8000
 	$(BIN)/headroom up
 
 test: $(STAMP) ## run every check and every test: what CI runs
-	$(MAKE) --no-print-directory check
+	$(MAKE) --no-print-directory --jobs 2 --output-sync check compiled
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 check: lint types imports ## ruff, mypy --strict, import contracts
@@ -43,6 +43,11 @@ types: $(STAMP) ## mypy --strict
 
 imports: $(STAMP) ## the import table of the rooms
 	$(BIN)/lint-imports
+
+# Hundreds of processes of a test run start from these, also where the environment keeps Python from writing any.
+compiled: $(STAMP)
+	$(BIN)/python -m compileall -q service worker migrations
+	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
 	$(BIN)/python -m deploy.bench
