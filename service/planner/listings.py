@@ -38,6 +38,11 @@ class Listings:
             found = self._within[key] = tuple(batch for need, batch in self._needs[listing] if need <= room)
         return found
 
+    def least(self, batches: Sequence[Batch]) -> int:
+        """Return what backward needs of the batch of which it needs least, on all ranks that share it."""
+        self.within(batches, 0)
+        return self._levels[id(batches)][0]
+
     def cheapest(self, batches: Sequence[Batch]) -> Batch:
         """Return a batch with the least time per token of any of these, and less."""
         found = self._cheapest.get(id(batches))

@@ -49,6 +49,13 @@ class Room:
         """Return by how many bytes the states of a slot that was looked at are too large; less than 0 is room."""
         return self._needs[slot] - self._usable
 
+    def lacking_in_backward(self, slot: Slot) -> int:
+        """Return by how many bytes the states and what backward needs of the smallest batch are too large, at least."""
+        layout, listings = slot.layout, self._space.listings
+        split = layout.tensor_parallel * layout.pipeline_parallel * layout.context_parallel
+        needed = listings.least(self._space.batches(slot)) // split
+        return self._before_gradients.of_one(slot) + needed - self._usable
+
     def roomy(self, slot: Slot) -> tuple[Batch, ...]:
         """Return the batches of which what backward needs has room beside the states, once; gradients come later."""
         found = self._roomy.get(slot)

@@ -51,9 +51,9 @@ class Search:
             fast = self.clock.in_time(slots, self.room.roomy, able=self._is_open)
             if any(self._fits(slot, batch) for slot, batch in fast):
                 return True
-        elif any(self._smallest_fits(slot) for slot in slots):
+        elif any(self._smallest_fits(slot) for slot in slots if self.room.roomy(slot)):
             return True
-        return next(self._replayed_fits(slots), None) is not None
+        return next(self._replayed_fits([slot for slot in slots if self.room.roomy(slot)]), None) is not None
 
     def _in_haste(self, slots: Sequence[Slot]) -> Sequence[Slot]:
         """Return the slots that may keep the limits of time, as far as their steps alone tell."""
@@ -90,15 +90,18 @@ class Search:
     def rejection(self, num_gpus: int, *, nearest_of_all: bool = False) -> Rejected | None:
         """Return why so many GPUs are too few; nothing when no configuration of them can run.
 
-        Where states alone have no room, the one with the smallest stands for all unless the ``nearest_of_all`` is asked.
+        Where states alone, or with what backward needs, have no room, the one with the least stands for all unless the
+        ``nearest_of_all`` is asked.
         """
         late = self._late(num_gpus) if self.clock.is_limited else None
         if late is not None:
             return late
         bounded, usable = self.room.bounded(num_gpus), self.subject.device.usable_bytes
         nearest: tuple[int, Slot, Batch] | None = None
-        for slot in bounded or sorted(self.space.slots(num_gpus), key=self.room.lacking):
-            if nearest and not bounded and (not nearest_of_all or self.room.lacking(slot) >= nearest[0]):
+        hopeless = not nearest_of_all and not any(map(self.room.roomy, bounded))
+        lacking = self.room.lacking_in_backward if bounded else self.room.lacking
+        for slot in bounded if bounded and not hopeless else sorted(bounded or self.space.slots(num_gpus), key=lacking):
+            if nearest and (hopeless or (not bounded and self.room.lacking(slot) >= nearest[0])):
                 break
             tried = self._least(slot)
             if tried.estimate is not None and (nearest is None or tried.missing_bytes < nearest[0]):

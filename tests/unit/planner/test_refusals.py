@@ -146,3 +146,16 @@ def test_ways_that_are_allowed_and_a_way_that_is_fixed_contradict_each_other(fix
 
     assert refused.value.field == "constraints.frameworks"
     assert refused.value.message == f"frameworks allows {allowed} alone, and the request fixes {said}: no way to train is both"
+
+
+def test_sequences_that_no_layout_has_room_for_are_told_by_one_layout_each() -> None:
+    """What backward needs of the smallest batch is arithmetic: where it has no room nothing is estimated but what is told."""
+    subject = make_subject(shallow("tinyllama-1.1b", 2), a_device(80 * GIB))
+    question = Question(workload=replace(SHORT, sequence_length=500_000_000), layout=ONE_GPU, limits=Limits(max_gpus=16))
+    search = Search(subject, Space(subject.architecture, question, Offer(device=subject.device)))
+    plan = plan_on(Offer(device=subject.device), search, Objective.FEWEST_GPUS)
+
+    assert plan.num_gpus is None
+    assert len(plan.rejected) == 9
+    assert not any(search.room.roomy(slot) for slot in search.space.slots(16))
+    assert search.num_estimated - len(search.space.slots(plan.rejected[-1].num_gpus)) <= len(plan.rejected)
