@@ -42,13 +42,16 @@ class Step:
         if self.units is not None:
             counts, whole = self.model.counts, self.run.trains_all and not self.run.frozen
             head = self.model.head_unit_elements if whole else 0
-            self.units.open_root(self.model.root_elements, counts.largest_block, head=head)
+            last = whole and not self.model.tied and not self.model.head.bias
+            self.units.open_root(self.model.root_elements, counts.largest_block, head=head, ends_in_head=last)
         return self.stacked(ids)
 
     def stacked(self, ids: Value) -> Value:
         """Record the same with the root unit gathered already."""
         tape, model, run = self.tape, self.model, self.run
         embedded = self._embedded(ids)
+        if self.units is not None:
+            self.units.close_table()
         x, self.given = embedded.x, embedded.given
         run.table_dtype = model.rotary_dtype or x.dtype
         self._keep(embedded)

@@ -26,6 +26,7 @@ SPLIT = Layout(tensor_parallel=2)
 SHARDED = Layout(data_parallel=3, sharding=Sharding.FSDP2, zero_stage=3)
 KEPT = replace(SHARDED, shard_embeddings_separately=True, reshard_after_forward=False)
 TRAIN = TrainWorkload(sequence_length=40, micro_batch_size=2, precision=POLICIES["bf16"])
+SHORT = replace(TRAIN, sequence_length=16, micro_batch_size=1)
 AUTOCAST = replace(TRAIN, precision=POLICIES["amp_bf16"])
 LOOPED = replace(TRAIN, optimizer="adamw_loop")
 PADDED = replace(TRAIN, padding_mask=True)
@@ -62,6 +63,8 @@ GRADIENTS = {"backward": 0.0025}
 ADAPTERS_LOADED = {"load": 0.1}
 """A rank shards adapters with what they stand on; the walk counts what is loaded before they are made."""
 UNTIED = {"tie_word_embeddings": False}
+LARGE = {"vocab_size": 4000}
+"""A vocabulary beside which layers are small."""
 ONE_KEY = {"num_key_value_heads": 1}
 CASES = (
     # The only key and value head is expanded by a view, and no copy is made of it for the memory-efficient kernel.
@@ -83,6 +86,9 @@ CASES = (
     # What is gathered ahead in backward is the block before, be it larger; an embedding that is not dropped stays.
     Drawn(family="deepseek_v2", workload=TRAIN, changes={"intermediate_size": 512, "num_experts_per_tok": 1}, layout=SHARDED),
     Drawn(family="llama", workload=TRAIN, changes=UNTIED, layout=KEPT),
+    # With few ranks the shard of the root's gradients is large, and the last parameter's gradient is still there beside it.
+    Drawn(family="gpt_neox", workload=replace(SHORT, precision=CAST), changes=LARGE, layout=replace(SHARDED, data_parallel=2)),
+    Drawn(family="gpt_neox", workload=SHORT, changes=LARGE, layout=replace(KEPT, reshard_after_forward=True)),
     # A tower's layers are units of their own, which text gathers none of; a batch of one row is whole on the first rank.
     Drawn(family="gemma3", workload=TRAIN, layout=SHARDED),
     Drawn(family="vit", workload=replace(TRAIN, sequence_length=17), layout=SHARDED),

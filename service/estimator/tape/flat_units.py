@@ -52,10 +52,10 @@ class FlatUnits(Units):
         if not self.how.adapters_apart:
             self._gather_ahead()
 
-    def _after_backward(self, weights: list[Storage], elements: int, trained: int) -> None:
+    def _after_backward(self, weights: list[Storage], elements: int, trained: int, *, named: int = 0) -> None:
         if self.how.reshard and self.how.adapters_apart:
             self._gather_ahead()
-        super()._after_backward(weights, elements, trained)
+        super()._after_backward(weights, elements, trained, named=named)
 
     def _release(self, storages: list[Storage]) -> None:
         weights = self.lagging and any(

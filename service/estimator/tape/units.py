@@ -74,19 +74,22 @@ class Units:
         self._reducing: list[Storage] = []
         self._root: list[Storage] = []
         self._root_gradients: list[Storage] = []
-        self._head = self._before = self._outside = 0
-        self._waits = False
+        self._head = self._before = self._outside = self._named = 0
+        self._waits = self._loops = False
 
-    def open_root(self, elements: int, block_elements: int, *, head: int = 0) -> None:
+    def open_root(self, elements: int, block_elements: int, *, head: int = 0, ends_in_head: bool = False) -> None:
         """Gather the root unit; its all-gather output lives until the first block is copied out of its own.
 
         ``head``: elements of final norm and head, which are no part of the root where they are a unit of their own.
+        ``ends_in_head``: the last parameter tensor of either unit is the head's weight, whose gradient is the first one.
         """
+        self._loops = not (self.how.alone or self.how.fetched or self.how.flat)
+        self._named = int(ends_in_head and self._loops)
         filling = self.how.filling
         self._head = head + filling.head if head and self.how.separate else 0
         elements += filling.outside - self._head
         self._outside, self._before, self._waits = elements, elements if self._head else 0, False
-        if self._head and self.how.reshard:
+        if self._head and self.how.reshard and self.how.fetched:
             self.tape.hook(lambda: self._root.extend(self._weights(elements)))
         output = self._buffer(elements)
         self._root += self._weights(elements)
@@ -96,13 +99,22 @@ class Units:
         self._outputs.append(output)
         self.tape.collected = []
 
+    def close_table(self) -> None:
+        """Where the embedding is a unit that gives way to blocks, gather it before its own backward."""
+        if self._head and self.how.reshard and not self.how.fetched:
+            self.tape.hook(self._gather_table)
+
+    def _gather_table(self) -> None:
+        self._root.extend(self._weights(self._outside))
+        self._release(self._outputs)
+
     def open_head(self) -> None:
         """Gather final norm and head, where they are a unit: it is reduced as soon as its backward is over."""
         if not self._head:
             return
         elements, output = self._head, self._buffer(self._head)
         weights = self._weights(elements)
-        self.tape.hook(lambda: self._after_backward(weights, elements, elements))
+        self.tape.hook(lambda: self._after_backward(weights, elements, elements, named=self._named))
         self._release(self._outputs)
         self._outputs.append(output)
 
@@ -118,7 +130,7 @@ class Units:
         elements, trained = elements + outside - self._head, trained + (outside if trained else 0) - self._head
         self.tape.release(*self._root)
         self.tape.collected = self._root_gradients + (self.tape.collected or [])
-        self._reduce(elements, trained)
+        self._reduce(elements, trained, named=int(self._loops) if self._head else self._named)
         self.tape.release(*self._reducing)
 
     def end_forward(self) -> None:
@@ -167,19 +179,24 @@ class Units:
             self._release(self._outputs)
             self._outputs.append(self._buffer(following))
 
-    def _after_backward(self, weights: list[Storage], elements: int, trained: int) -> None:
+    def _after_backward(self, weights: list[Storage], elements: int, trained: int, *, named: int = 0) -> None:
         self._release(weights)
-        self._reduce(elements, trained)
+        self._reduce(elements, trained, named=named)
 
-    def _reduce(self, elements: int, trained: int) -> None:
-        """Copy the unit's gradients into one reduce-scatter input, and keep the shard."""
+    def _reduce(self, elements: int, trained: int, *, named: int = 0) -> None:
+        """Copy the unit's gradients into one reduce-scatter input, and keep the shard.
+
+        The first ``named`` of them are there until then: a loop over the parameters has a name for the last one's gradient
+        (torch 2.13 ``_fsdp_collectives.py``, ``foreach_reduce``); in blocks that is a norm's or a bias's.
+        """
         self._release(self._reducing)
         size = sizes.constant(min(elements, trained) * self.how.reduce_bytes)
         self._reducing.append(self.tape.allocate(Category.COMMUNICATION, size))
         collected, self.tape.collected = self.tape.collected or [], []
-        self.tape.release(*collected)
+        self.tape.release(*collected[named:])
         if not self.tape.accumulating:
             self.tape.keep_gradient_shard(trained)
+        self.tape.release(*collected[:named])
 
     def _buffer(self, elements: int) -> Storage:
         """Return the output of an all-gather, whose input is a buffer of its own where it is cast.

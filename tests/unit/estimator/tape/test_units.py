@@ -1,0 +1,69 @@
+"""FSDP2's units on a tape: what is there beside a reduce-scatter, and beside the gradient of a table of its own."""
+
+import pytest
+
+from service.estimator.tape import sizes
+from service.estimator.tape.elementwise import chain, multiply_scalar
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.units import Gathering, Units
+from tests.unit.estimator.tape.builders import a_leaf, a_tape, run_backward
+
+TABLE, HEAD, BLOCK = 10, 1000, 100
+"""Elements of the units."""
+
+
+def _gathering(*, separate: bool = False) -> Gathering:
+    return Gathering(gather_bytes=2, adapter_bytes=2, reduce_bytes=4, reshard=True, separate=separate)
+
+
+def _collect(tape: Tape, elements: int) -> None:
+    assert tape.collected is not None
+    tape.collected.append(tape.allocate(Category.TEMPORARIES, sizes.constant(2 * elements)))
+
+
+@pytest.mark.parametrize(("ends_in_head", "held"), [(True, HEAD), (False, 0)])
+def test_the_last_parameters_gradient_is_there_beside_the_shard(ends_in_head: bool, held: int) -> None:  # noqa: FBT001 - a case
+    """A loop over a unit's parameters still names it while the reduce-scatter has its input and its output."""
+    tape = a_tape()
+    units = Units(tape, _gathering())
+    units.open_root(TABLE + HEAD, BLOCK, ends_in_head=ends_in_head)
+    units.end_forward()
+    for elements in (HEAD, TABLE):
+        _collect(tape, elements)
+    beside: list[int] = []
+    keep = tape.keep_gradient_shard
+
+    def seen(elements: int) -> None:
+        beside.append(tape.ledger.live[Category.TEMPORARIES][0])
+        keep(elements)
+
+    tape.keep_gradient_shard = seen  # type: ignore[method-assign]  # looks at the moment between the two
+    units.close_root(TABLE + HEAD, TABLE + HEAD)
+
+    assert beside == [2 * held]
+    assert tape.ledger.live[Category.TEMPORARIES] == sizes.ZERO
+
+
+def test_a_table_of_its_own_is_copied_out_before_its_backward() -> None:
+    """What it was gathered in is gone when its gradient is made: the table alone is there beside it."""
+    tape = a_tape()
+    units = Units(tape, _gathering(separate=True))
+    beside: list[int] = []
+
+    def table(x: Value) -> Value:
+        y = multiply_scalar(tape, x)
+        tape.hook(lambda: beside.append(tape.ledger.live[Category.GATHERED_WEIGHTS][0]))
+        return y
+
+    units.open_root(TABLE + HEAD, BLOCK, head=HEAD)
+    x = table(a_leaf(tape))
+    units.close_table()
+    y = units.run(lambda value: chain(tape, value, multiply_scalar), x, elements=BLOCK, trained=BLOCK)
+    units.open_head()
+    units.close_head()
+    units.end_forward()
+    run_backward(tape, y)
+
+    assert beside == [2 * TABLE]
