@@ -222,6 +222,8 @@ class Space:
             return
         words = self._words | dict(zip(DEGREES, degrees, strict=True))
         words |= {"data_parallel": ranks, "sharding": self.splits.sharding(way), "sequence_parallel": split.sequence_parallel}
+        if way.framework is None and degrees[3] > 1 and self.question.is_open("expert_tensor_parallel"):
+            words["expert_tensor_parallel"] = _of_each_expert(degrees, ranks)
         for stage in self._stages(way, shards):
             try:
                 layout = Layout(**(words | {"zero_stage": stage}))
@@ -255,6 +257,13 @@ class Space:
         if way.sharding is Sharding.MEGATRON:
             return (way.stages[-1],) if shards > 1 else (way.stages[0],)
         return way.stages
+
+
+def _of_each_expert(degrees: tuple[int, ...], ranks: int) -> int | None:
+    """Return how many ranks split one expert of a server that spreads them over all; None is as many as split its layers."""
+    tensor, _, _, expert = degrees
+    each = tensor * ranks // expert
+    return None if each in {0, tensor} else each
 
 
 def _filled(workload: TrainWorkload, slot: Slot, batch: Batch) -> TrainWorkload:

@@ -19,6 +19,8 @@ from service.planner.ways import Way, ways
 DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 SERVED = frozenset({"tensor_parallel", "pipeline_parallel"})
 """Degrees that a replica is split by."""
+SPREAD = "expert_parallel"
+"""Over how many ranks a server spreads its experts, which takes no GPU more."""
 MAX_CONTEXT, MAX_STAGES = 64, 64
 Degrees = tuple[int, int, int, int]
 
@@ -81,7 +83,7 @@ class Splits:
         """Return the values that one degree may have, before it is known beside which others."""
         asked: int = getattr(self._asked, name)
         values: Sequence[int] = range(1, (1 if self._alone else self._most(name)) + 1)
-        if not self._question.is_open(name) or (way.framework is None and name not in SERVED):
+        if not self._question.is_open(name) or (way.framework is None and name not in {*SERVED, SPREAD}):
             values = (asked,)
         found = self.reach(way).degrees(name, values)
         if not found:
@@ -127,7 +129,7 @@ class Splits:
 def varied_words(question: Question) -> frozenset[str]:
     """Return the fields of a request that a search of this question varies."""
     if isinstance(question.workload, ServeWorkload):
-        varied = set(SERVED) | ({"data_parallel"} if question.counts_replicas else set())
+        varied = {*SERVED, SPREAD} | ({"data_parallel"} if question.counts_replicas else set())
     else:
         varied = {"data_parallel", "sequence_parallel", *DEGREES, "framework", "sharding", "zero_stage"}
         varied |= {"activation_checkpointing", "micro_batch_size", "gradient_accumulation_steps"}

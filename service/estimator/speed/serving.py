@@ -42,7 +42,8 @@ def serving_throughput(  # noqa: PLR0913 - a step's time rests on all that descr
     split = layout.tensor_parallel * layout.pipeline_parallel
     prefill = _prefill(model, workload, work, machine, split)
     decode = _decode(model, workload, layout, machine, work, weight_bytes=weight_bytes, cache_bytes=cache_bytes)
-    decode += _reduced(model, workload, layout, machine)
+    decode += _reduced(model, workload, layout, machine) + _gathered(model, workload, layout, machine, tokens=1)
+    prefill += _gathered(model, workload, layout, machine, tokens=workload.prompt_tokens)
     rate = workload.num_sequences * layout.data_parallel / decode
     flops = FLOPS_PER_PRODUCT * (work.block_weights + work.head_weights)
     return Throughput(
@@ -80,7 +81,8 @@ def _decode(  # noqa: PLR0913 - a step's time rests on all that describes it
     A token goes through the stages of a pipeline one after another, and each reads its weights for each part of the batch.
     """
     counts = model.parameter_counts()
-    touched = min(1.0, counts.active / counts.total * workload.num_sequences) if counts.active < counts.total else 1.0
+    routed = workload.num_sequences * (layout.data_parallel if layout.expert_parallel > 1 else 1)
+    touched = min(1.0, counts.active / counts.total * routed) if counts.active < counts.total else 1.0
     grows = workload.engine is Engine.TRANSFORMERS and workload.cache is Cache.DYNAMIC
     weights = weight_bytes * touched * layout.pipeline_parallel
     read = (weights + cache_bytes * (CONCATENATED if grows else 1)) / machine.memory
@@ -108,6 +110,19 @@ def _host(workload: ServeWorkload, work: ForwardWork, *, packed: bool) -> float:
         return 0.0
     more = QUANTIZED_LAUNCHES * work.num_products if packed else 0
     return (work.launches + more) * (PYTHON_S + LAUNCH_S)
+
+
+def _gathered(model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine, *, tokens: int) -> float:
+    """Return the seconds in which replicas that share experts gather the tokens of all, and sum what comes of them.
+
+    So many ``tokens`` of each sequence; twice in each layer with experts (vLLM 0.19.0, ``allgather_reducescatter``).
+    """
+    if layout.expert_parallel == 1 or layout.data_parallel == 1:
+        return 0.0
+    width = model.spec.hidden_size * workload.weight_dtype.bytes_per_element
+    of_all = workload.num_sequences * layout.data_parallel * tokens * width
+    layers = sum(count for block, count in model.blocks if block.idle_parameters())
+    return 2 * layers * machine.links.gather(of_all, layout.data_parallel, layout.tensor_parallel)
 
 
 def _reduced(model: Architecture, workload: ServeWorkload, layout: Layout, machine: Machine) -> float:

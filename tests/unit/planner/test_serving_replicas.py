@@ -10,6 +10,7 @@ from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.workload import Engine, ServeWorkload
 from service.planner.how_many import how_many
+from service.planner.legality.legal import legal
 from service.planner.offered import Plan
 from service.planner.space import Limits, Question
 from service.planner.subject import make_subject
@@ -107,3 +108,23 @@ def test_so_many_sequences_take_so_many_replicas() -> None:
             fixed=frozenset({"data_parallel"}),
             limits=Limits(max_gpus=8, min_num_sequences=17),
         )
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM])
+def test_replicas_that_share_their_experts_take_fewer_gpus(engine: Engine) -> None:
+    """Each holds its own attention and cache, and a part of the experts: fewer GPUs hold as many sequences."""
+    limits = Limits(max_gpus=64, min_num_sequences=128)
+    spread = plan("mixtral-8x7b", limits=limits, engine=engine, num_sequences=32)
+    alone = plan("mixtral-8x7b", limits=limits, engine=engine, num_sequences=32, fixed=frozenset({"expert_parallel"}))
+    layout = spread.candidates[0].layout
+
+    assert (spread.num_gpus or 0) < (alone.num_gpus or 0)
+    assert layout.expert_parallel > 1
+    each = layout.expert_tensor_parallel or layout.tensor_parallel
+    assert layout.expert_parallel * each == layout.tensor_parallel * layout.data_parallel
+    assert legal(load_architecture(resolve_model("mixtral-8x7b")), spread.candidates[0].workload, layout) is None
+
+
+def test_experts_of_one_replica_stay_where_they_are() -> None:
+    """Spreading them over its own ranks saves nothing: the simpler layout comes first."""
+    assert plan("mixtral-8x7b").candidates[0].layout.expert_parallel == 1
