@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 from anyio import CapacityLimiter
+from anyio.from_thread import check_cancelled
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
@@ -74,7 +75,8 @@ async def fit(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
 
 
 async def _first_answer(parts: Parts, question: FitQuestion, *, is_helped: bool) -> ASGIApp:
-    judge = partial(judge_fit, question, plans=parts.plans, find_corrections=parts.corrections.find)
+    plans = parts.plans.given_up_by(check_cancelled)
+    judge = partial(judge_fit, question, plans=plans, find_corrections=parts.corrections.find)
     with span("fit.judge"):
         report = await anyio.to_thread.run_sync(judge, limiter=parts.recording)
     parts.answered.note(question)
@@ -84,9 +86,9 @@ async def _first_answer(parts: Parts, question: FitQuestion, *, is_helped: bool)
 
 
 async def _with_help(parts: Parts, question: FitQuestion, report: FitReport, limiter: CapacityLimiter) -> ASGIApp:
-    find = while_wanted(parts.corrections.find)
+    find, plans = while_wanted(parts.corrections.find), parts.plans.given_up_by(check_cancelled)
     with span("fit.help"):
-        helped = await anyio.to_thread.run_sync(help_fit, report, question, parts.plans, find, limiter=limiter)
+        helped = await anyio.to_thread.run_sync(help_fit, report, question, plans, find, limiter=limiter)
     return _answer(parts, question, helped)
 
 

@@ -4,6 +4,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from anyio.from_thread import check_cancelled
 from litestar import Request, Router, post
 from litestar.params import RawBody
 from litestar.types import ASGIApp
@@ -66,7 +67,8 @@ def _planned(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
     prices = read_prices(asked)
     cluster = cluster_of(asked)
     question = read_plan(asked, resolve_model(parts.specs, asked.model), prices)
-    answer = partial(answer_plans, plans=parts.plans, find_corrections=while_wanted(parts.corrections.find))
+    plans = parts.plans.given_up_by(check_cancelled)
+    answer = partial(answer_plans, plans=plans, find_corrections=while_wanted(parts.corrections.find))
     if cluster is None:
         with span("plan.search"):
             report = answer(question)

@@ -1,12 +1,14 @@
 """The front door: how many bytes a workload needs on each GPU, and why."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from typing import TypeVar
 
 from service.estimator.adapters.methods import as_adapters
 from service.estimator.allocator.cache import ReplayCache, least_replay
+from service.estimator.allocator.caching import Check
 from service.estimator.answer import Draft, assemble
 from service.estimator.architecture import Architecture
 from service.estimator.corrections import Corrections, ImplausibleCorrectionError
@@ -47,6 +49,12 @@ class PlanCache:
         self._shares: dict[object, Architecture] = {}
         self.chunks: dict[Framework, dict[object, object]] = {}
         """What each framework with model code of its own recorded, by keys of its own."""
+
+    def given_up_by(self, check: Check) -> "PlanCache":
+        """Return the same cache for a question whose replays end, with what ``check`` raises, once nobody waits for them."""
+        shared = copy(self)
+        shared.replays = self.replays.given_up_by(check)
+        return shared
 
     def training(self, model: Architecture, how: TrainingPass) -> Highs:
         """Return the recording of a training pass, made once."""

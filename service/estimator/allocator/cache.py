@@ -1,8 +1,10 @@
 """Replays that their owner keeps, so that the same question is replayed once."""
 
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
+from service.estimator.allocator.caching import Check
 from service.estimator.allocator.replay import Replayed, replay
 from service.estimator.allocator.tensors import training_tensors
 from service.estimator.architecture import Architecture
@@ -38,6 +40,13 @@ class ReplayCache:
         """Start empty."""
         self._logs: dict[object, Events] = {}
         self._replays: dict[object, Replayed | None] = {}
+        self._check: Check = lambda: None
+
+    def given_up_by(self, check: Check) -> "ReplayCache":
+        """Return the same cache for a question whose replays end, with what ``check`` raises, once nobody waits for them."""
+        shared = copy(self)
+        shared._check = check  # noqa: SLF001 - of its own kind
+        return shared
 
     def training(self, model: Architecture, workload: TrainWorkload, layout: Layout, timeline: Timeline) -> Replayed | None:
         """Return what the allocator makes of a training job; None where the order of its allocations is not known."""
@@ -56,7 +65,7 @@ class ReplayCache:
         tensors = training_tensors(model, workload, layout, timeline.trained, timeline.states, timeline.footing.buckets)
         values = sizes.monomials(workload.micro_batch_size, workload.sequence_length)
         kind, logs = workload.allocator, [self._log(model, each) for each in passes]
-        reserved, allocated = replay(kind, tensors, logs, values)
+        reserved, allocated = replay(kind, tensors, logs, values, self._check)
         if not peak * _LOWEST_PER_MILLE <= allocated * 1000 <= peak * _HIGHEST_PER_MILLE:
             return None
         return Replayed(kind=kind, reserved_bytes=max(reserved, peak), allocated_bytes=allocated, peak_bytes=peak)

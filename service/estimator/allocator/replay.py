@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.estimator.allocator.caching import BLOCK_BYTES, Block, CachingAllocator, allocator_of
+from service.estimator.allocator.caching import BLOCK_BYTES, Block, CachingAllocator, Check, allocator_of
 from service.estimator.tape import sizes
 from service.estimator.tape.events import Events
 from service.estimator.tape.sizes import Size
@@ -40,10 +40,12 @@ class Replayed:
     peak_bytes: int
 
 
-def replay(kind: Allocator, tensors: Tensors, passes: Sequence[Events], values: Size) -> tuple[int, int]:
+def replay(
+    kind: Allocator, tensors: Tensors, passes: Sequence[Events], values: Size, check: Check = lambda: None
+) -> tuple[int, int]:
     """Return what an allocator reserves for a job whose step is ``passes``, and the highest sum of its blocks, in bytes.
 
-    ``values`` are those of the monomials.
+    ``values`` are those of the monomials; ``check`` is called now and then, and may raise.
     """
     allocator = allocator_of(kind)
     _all(allocator, tensors.loaded)
@@ -52,7 +54,7 @@ def replay(kind: Allocator, tensors: Tensors, passes: Sequence[Events], values: 
         gradients: list[Block] = []
         for events, blocks in zip(passes, priced, strict=True):
             buffers = _all(allocator, tensors.backward)
-            gradients += _run(allocator, events, blocks)
+            gradients += _run(allocator, events, blocks, check)
             _drop(allocator, buffers)
         main = _all(allocator, tensors.main_gradients)
         if step == 0:
@@ -73,16 +75,9 @@ def _blocks(events: Events, tensors: Tensors, values: Size) -> list[int]:
     return blocks
 
 
-def _run(allocator: CachingAllocator, events: Events, blocks: list[int]) -> list[Block]:
+def _run(allocator: CachingAllocator, events: Events, blocks: list[int], check: Check) -> list[Block]:
     """Replay one pass; return its gradients, and drop everything else that it leaves behind."""
-    live: dict[int, Block] = {}
-    allocate, free = allocator.allocate, allocator.free
-    for event in events.order:
-        if event >= 0:
-            if blocks[event]:  # a tensor without elements has no block
-                live[event] = allocate(blocks[event])
-        elif ~event in live:
-            free(live.pop(~event))
+    live = allocator.run(events.order, blocks, check)
     gradients = [live.pop(index) for index in tuple(live) if index in events.gradients]
     _drop(allocator, live.values())
     return gradients

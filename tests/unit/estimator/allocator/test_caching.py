@@ -1,11 +1,13 @@
 """The caching allocator: which segment a request opens, which block it gets, and what grows together again."""
 
 from itertools import pairwise
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.allocator.caching import Block, CachingAllocator, ExpandableAllocator, allocator_of
+from service.estimator.allocator.caching import ADDRESS_BITS, Block, CachingAllocator, ExpandableAllocator, allocator_of
 from service.estimator.workload import Allocator
 
 KIB, MIB = 2, 2048
@@ -130,9 +132,60 @@ def test_what_is_freed_grows_back_to_whole_segments(kind: Allocator, requests: l
     for block in _played(allocator, requests):
         allocator.free(block)
 
-    sizes = [size for pool in (allocator.small, allocator.large) for size in pool.starts.values()]
+    sizes = [packed >> ADDRESS_BITS for pool in (allocator.small, allocator.large) for packed in pool.by_size]
 
     assert allocator.allocated == 0
     assert sum(sizes) == allocator.reserved
     assert all(size % (2 * MIB) == 0 for size in sizes)
     assert kind is Allocator.DEFAULT or len(sizes) <= 2
+
+
+def _one_by_one(allocator: CachingAllocator, order: list[int], sizes: list[int]) -> dict[int, Block]:
+    live: dict[int, Block] = {}
+    for event in order:
+        if event >= 0 and sizes[event]:
+            live[event] = allocator.allocate(sizes[event])
+        elif ~event in live:
+            allocator.free(live.pop(~event))
+    return live
+
+
+def _a_pass(random: Random) -> tuple[list[int], list[int]]:
+    """Return events and sizes: what is live is freed in any order, some of it never, and some of it has no size."""
+    sizes = [random.choice([0, 1, KIB, 700, MIB, MIB + 1, 5 * MIB, random.randrange(1, 90 * MIB)]) for _ in range(120)]
+    order: list[int] = []
+    live: list[int] = []
+    for event in range(len(sizes)):
+        order.append(event)
+        live.append(event)
+        while live and random.random() < 0.45:
+            order.append(~live.pop(random.randrange(len(live))))
+    return order, sizes
+
+
+@pytest.mark.parametrize("kind", Allocator)
+def test_a_pass_is_run_as_its_requests_are_one_by_one(kind: Allocator) -> None:
+    """Blocks that stay, what is reserved and the highest sum are the same, whatever an earlier pass has left."""
+    random = Random(20261122)  # noqa: S311 - a seeded test, no secret
+    at_once, singly = allocator_of(kind), allocator_of(kind)
+
+    for order, sizes in (_a_pass(random) for _ in range(20)):
+        stays, expected = at_once.run(order, sizes), _one_by_one(singly, order, sizes)
+
+        assert [(event, *block[:2]) for event, block in stays.items()] == [(event, *b[:2]) for event, b in expected.items()]
+        assert (at_once.reserved, at_once.allocated, at_once.highest) == (singly.reserved, singly.allocated, singly.highest)
+
+
+@pytest.mark.parametrize("kind", Allocator)
+def test_a_pass_ends_once_nobody_waits_for_it(kind: Allocator) -> None:
+    """What is asked now and then whether anybody waits ends a long pass by raising."""
+    asked: list[int] = []
+
+    def leave() -> None:
+        asked.append(len(asked))
+        if len(asked) > 1:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        allocator_of(kind).run(range(10_000), [MIB] * 10_000, leave)
+    assert len(asked) == 2

@@ -253,3 +253,21 @@ def test_a_sharded_unit_is_gathered_tensor_by_tensor() -> None:
 
     logged = {events.sizes[kind] for kind in events.kinds}
     assert {sizes.constant(weight.numel * 2) for weight in block.weights()} <= logged
+
+
+def test_a_replay_that_was_given_up_is_made_when_it_is_asked_for_again() -> None:
+    """Whoever leaves takes nothing along: the next one finds the recordings, and an answer of its own."""
+    plans = PlanCache()
+
+    def leave() -> None:
+        raise TimeoutError
+
+    def ask(cache: PlanCache) -> int:
+        found = estimate(a_model(), WORKLOAD, layout=Layout(), device=DEVICE, plans=cache, detail=Detail.REPLAYED)
+        return found.reserved_bytes
+
+    with pytest.raises(TimeoutError):
+        ask(plans.given_up_by(leave))
+
+    assert ask(plans) == ask(PlanCache())
+    assert ask(plans.given_up_by(leave)) == ask(plans)
