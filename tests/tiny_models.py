@@ -197,6 +197,11 @@ TINY: Mapping[str, Config] = {
     "mbart": _TWO_STACKS,
     "ministral": _GROUPED | {"sliding_window": 256},
     "mistral": _GROUPED | {"sliding_window": None},
+    "mistral3": {
+        "tie_word_embeddings": False,
+        "text_config": _GROUPED | {"model_type": "mistral", "sliding_window": None},
+        "vision_config": _CLIP_VISION | {"model_type": "pixtral"},
+    },
     "mixtral": _ROTARY | _EXPERTS | {"num_local_experts": 4},
     "modernbert": _LEARNED | {"num_hidden_layers": 4, "local_attention": 128, "pad_token_id": 0},
     "mpt": {"vocab_size": 1000, "d_model": 128, "n_layers": 3, "n_heads": 4, "max_seq_len": 512},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from service.estimator.errors import InvalidInputError
+from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.modules.weights import Linear, Weight
 
 
@@ -28,7 +28,11 @@ class ImageInput:
     every_sequence: bool = False
     contrasts: bool = False
     pixels: int = 0
-    """Numbers that make up one image as it is handed in; 0 where its size decides."""
+    """Numbers that make up one image as it is handed in, the largest where its size decides; 0 where that has no end."""
+    most_tokens: int = 0
+    """The tokens of the largest image, where its size decides."""
+    unread: bool = False
+    """Whether images have no term yet, so that a request for them is refused."""
     weights: tuple[Weight, ...] = ()
     linears: tuple[Linear, ...] = ()
     unread_weights: tuple[Weight, ...] = ()
@@ -51,6 +55,9 @@ class ImageInput:
         """Return the images that a request asks for; None where it has none."""
         if num_images is None and image_tokens is None and not self.every_sequence:
             return None
+        if self.unread:
+            what = "images through this model's tower"
+            raise NotModelledError(what, field="workload.num_images", modelled=["text alone, with the tower loaded and idle"])
         if self.every_sequence and num_images not in {None, 1}:
             message = f"num_images is {num_images}; this model reads one image per sequence: leave it out, or say 1"
             raise InvalidInputError(message, field="workload.num_images")

@@ -41,6 +41,7 @@ _CLASSES: Mapping[str, type] = {
     "gemma3": _IMAGES_AND_TEXT,
     "llava": _IMAGES_AND_TEXT,
     "mbart": _SEQ2SEQ,
+    "mistral3": _IMAGES_AND_TEXT,
     "modernbert": _MASKED,
     "mt5": _SEQ2SEQ,
     "qwen2_5_vl": _IMAGES_AND_TEXT,

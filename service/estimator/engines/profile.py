@@ -77,10 +77,11 @@ def _shown(rank: Rank, batch: Batch) -> int:
     Both have names until the run is over. The tower's own work is not counted.
     """
     images = rank.model.images
-    if images is None or images.tokens is None or not images.pixels:
+    if images is None or not images.pixels:
         return 0
-    count = max(1, batch.num_tokens // images.tokens)
-    return count * (images.pixels + images.tokens * rank.model.spec.hidden_size) * batch.width
+    tokens = images.tokens or images.most_tokens
+    count = max(1, batch.num_tokens // tokens)
+    return count * (images.pixels + tokens * rank.model.spec.hidden_size) * batch.width
 
 
 def _sampling(rank: Rank, batch: Batch, release: Release, chip: Chip) -> int:

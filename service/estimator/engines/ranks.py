@@ -10,6 +10,7 @@ from functools import lru_cache
 from service.estimator.architecture import Architecture
 from service.estimator.dtypes import DType
 from service.estimator.engines.tiles import tiled
+from service.estimator.engines.towers import split_tower
 from service.estimator.engines.unsplit import rounding_bytes
 from service.estimator.engines.widths import Apart, apart, widest_layer
 from service.estimator.errors import InvalidInputError, NotModelledError
@@ -170,7 +171,7 @@ def _split(model: Architecture, tensor: int, expert_tensor: int, multiple: int) 
         head=tensor > 1,
         expert_ranks=expert_tensor if model.spec.num_experts else None,
     )
-    return local_architecture(model, tensor, plan)
+    return split_tower(local_architecture(model, tensor, plan), tensor)
 
 
 def _padded(model: Architecture, tensor: int, multiple: int) -> Architecture:

@@ -52,6 +52,7 @@ _FAMILIES = {
     "mbart": "bart",
     "mamba2": "mamba2",
     "mistral": "llama",
+    "mistral3": "mistral3",
     "modernbert": "modernbert",
     "mixtral": "moe",
     "mpt": "mpt",

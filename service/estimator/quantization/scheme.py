@@ -67,9 +67,9 @@ class Scheme:
     """Whether the output head is quantised too."""
     kept: tuple[str, ...] = ()
 
-    def keeps(self, name: str) -> bool:
-        """Tell whether the module of a full name stays as it is (transformers' ``should_convert_module``)."""
-        return any(_matches(pattern, name) for pattern in self.kept)
+    def keeps(self, *names: str) -> bool:
+        """Tell whether the module of one of these full names stays as it is (transformers' ``should_convert_module``)."""
+        return any(_matches(pattern, name) for pattern in self.kept for name in names)
 
     @property
     def names_layers(self) -> bool:

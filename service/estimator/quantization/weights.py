@@ -10,6 +10,7 @@ from service.estimator.dtypes import DType
 from service.estimator.errors import NotModelledError
 from service.estimator.modules.weights import Weight
 from service.estimator.quantization.layers import ROUTER
+from service.estimator.quantization.naming import head_names, layer_names, outer_names
 from service.estimator.quantization.packing import Packed, packable, packed_bytes
 from service.estimator.quantization.scheme import Packing, Scheme, Scope
 from service.estimator.spec import DecoderSpec
@@ -114,13 +115,13 @@ def placements(model: Architecture, scheme: Scheme) -> Iterator[Placed]:
         targets = {f"{layer.name}.weight" for layer in block.linears()}
         layers = _layers_of(model, kind, count)
         for weight in block.weights():
-            yield _placed(weight, scheme, layers, is_linear=weight.name in targets)
+            yield _placed(model, weight, scheme, layers, is_linear=weight.name in targets)
     outer = {f"{layer.name}.weight" for layer in model.outer_linears}
     for weight in _outside(model):
-        yield _placed(weight, scheme, None, is_linear=weight.name in outer)
+        yield _placed(model, weight, scheme, None, is_linear=weight.name in outer)
     for index, weight in enumerate(model.head.weights()):
         if not (model.tied and index == 0):
-            packs = scheme.head and index == 0 and scheme.scope is not Scope.EXPERTS and not scheme.keeps(model.head.name)
+            packs = scheme.head and index == 0 and scheme.scope is not Scope.EXPERTS and not scheme.keeps(*head_names(model))
             yield Placed(weight, int(packs), int(not packs))
 
 
@@ -172,7 +173,7 @@ def _layers_of(model: Architecture, kind: int, count: int) -> tuple[int, ...]:
     return tuple(range(start, start + count))
 
 
-def _placed(weight: Weight, scheme: Scheme, layers: tuple[int, ...] | None, *, is_linear: bool) -> Placed:
+def _placed(model: Architecture, weight: Weight, scheme: Scheme, layers: tuple[int, ...] | None, *, is_linear: bool) -> Placed:
     """Return how many layers pack a weight; ``layers`` None means that it stands outside of them."""
     count = len(layers) if layers is not None else 1
     stacked = weight.kind == _EXPERTS and len(weight.shape) == STACK_DIMENSIONS
@@ -183,9 +184,9 @@ def _placed(weight: Weight, scheme: Scheme, layers: tuple[int, ...] | None, *, i
         return Placed(weight, 0, count)
     name = weight.name.removesuffix(".weight")
     if layers is None:
-        kept = int(scheme.keeps(name))
+        kept = int(scheme.keeps(*outer_names(model, name)))
     elif scheme.names_layers:
-        kept = sum(scheme.keeps(f"model.layers.{layer}.{name}") for layer in layers)
+        kept = sum(scheme.keeps(*layer_names(model, layer, name)) for layer in layers)
     else:
-        kept = count if scheme.kept and scheme.keeps(f"model.layers.0.{name}") else 0
+        kept = count if scheme.kept and scheme.keeps(*layer_names(model, 0, name)) else 0
     return Placed(weight, count - kept, kept)

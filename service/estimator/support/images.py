@@ -50,7 +50,8 @@ def image_warnings(model: Architecture, workload: Workload) -> tuple[str, ...]:
     if model.images is None:
         return ()
     if images_of(model, workload) is None:
-        return (f"no images: the image tower of {model.family} is loaded and idle; num_images says how many a sequence has",)
+        how = "" if model.images.unread else "; num_images says how many a sequence has"
+        return (f"no images: the image tower of {model.family} is loaded and idle{how}",)
     name, length = _room(workload)
     positions = model.images.tokens
     if model.images.every_sequence and not model.images.contrasts and length != positions:

@@ -31,6 +31,7 @@ _UNCOUNTED = {
     "gptj",
     "mbart",
     "ministral",
+    "mistral3",
     "mpt",
     "mt5",
     "olmo3",

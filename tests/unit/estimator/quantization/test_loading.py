@@ -33,20 +33,22 @@ def serving(engine: Engine, **words: Any) -> ServeWorkload:  # noqa: ANN401 - wo
     return ServeWorkload(engine=engine, num_sequences=2, prompt_tokens=500, output_tokens=12, **words)
 
 
-@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG, Engine.TENSORRT_LLM])
-def test_engines_serve_experts_as_they_were_published(engine: Engine) -> None:
-    """Rotary tables and what blocks leave over come on top."""
+@pytest.mark.parametrize(("engine", "padding"), [(Engine.VLLM, 936_345_600), (Engine.SGLANG, 0), (Engine.TENSORRT_LLM, 0)])
+def test_engines_serve_experts_as_they_were_published(engine: Engine, padding: int) -> None:
+    """A rotary table in fp32 comes on top, and vLLM pads experts to whole tiles: 13.72 GiB in its log on an A100."""
+    table = 131_072 * 64 * 4
+
     answer = ask(serving(engine))
 
-    assert weights(answer) == pytest.approx(PACKED, rel=0.002)
+    assert weights(answer) == pytest.approx(PACKED + table + padding, rel=1e-6)
     assert not any("mxfp4" in line for line in answer.warnings)
 
 
 def test_the_large_one_fits_the_gpu_it_was_made_for() -> None:
-    """openai/gpt-oss-120b: on a single GPU of 80 GB (its model card)."""
+    """openai/gpt-oss-120b: on a single GPU of 80 GB (its model card); a log of vLLM on an H100 says 65.9651 GiB."""
     answer = ask(serving(Engine.VLLM, max_model_len=8192), "openai/gpt-oss-120b")
 
-    assert weights(answer) == pytest.approx(65.25e9, rel=0.002)
+    assert weights(answer) == pytest.approx(65.9651 * 2**30, rel=0.0005)
     assert answer.device_bytes < H100.usable_bytes
 
 
