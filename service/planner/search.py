@@ -10,6 +10,7 @@ from service.estimator.workload import ServeWorkload, TrainWorkload
 from service.planner.candidates import Candidate, Rejected, rejected
 from service.planner.clock import Clock, too_slow
 from service.planner.layouts import Space
+from service.planner.misses import Misses
 from service.planner.moves import Config
 from service.planner.replays import Ahead, Tried, alike, nearest_to_replay, without_shards
 from service.planner.room import Room
@@ -32,6 +33,7 @@ class Search:
         self.refusal: EstimatorError | None = None
         self.ahead = Ahead(subject.device.usable_bytes, is_confident=self.question.limits.confidence is not None)
         self.clock = Clock(subject, space)
+        self._misses = Misses(space, self.room, self._least)
         self._tried: dict[Slot, list[Tried]] = {}
         self._hopeless: dict[object, int] = {}
         self._confident = self.question.limits.confidence is not None
@@ -88,31 +90,18 @@ class Search:
             yield from self._replayed_fits(slots)
 
     def rejection(self, num_gpus: int, *, nearest_of_all: bool = False) -> Rejected | None:
-        """Return why so many GPUs are too few; nothing when no configuration of them can run.
-
-        Where states alone, or with what backward needs, have no room, the one with the least stands for all unless the
-        ``nearest_of_all`` is asked.
-        """
+        """Return why so many GPUs are too few; nothing when no configuration of them can run."""
         late = self._late(num_gpus) if self.clock.is_limited else None
         if late is not None:
             return late
-        bounded, usable = self.room.bounded(num_gpus), self.subject.device.usable_bytes
-        nearest: tuple[int, Slot, Batch] | None = None
-        hopeless = not nearest_of_all and not any(map(self.room.roomy, bounded))
-        lacking = self.room.lacking_in_backward if bounded else self.room.lacking
-        for slot in bounded if bounded and not hopeless else sorted(bounded or self.space.slots(num_gpus), key=lacking):
-            if nearest and (hopeless or (not bounded and self.room.lacking(slot) >= nearest[0])):
-                break
-            tried = self._least(slot)
-            if tried.estimate is not None and (nearest is None or tried.missing_bytes < nearest[0]):
-                nearest = (tried.missing_bytes, slot, tried.batch)
+        nearest = self._misses.nearest(num_gpus, of_all=nearest_of_all)
         if nearest is None:
             return None
-        _, slot, batch = nearest
+        slot, batch = nearest
         found = self._explained(slot, batch)
         if not found.missing_bytes:  # its numbers suffice, so that a replay reserves more
             found = self.answered(slot, batch, 0.0) or found
-        return rejected(found, usable)
+        return rejected(found, self.subject.device.usable_bytes)
 
     def _late(self, num_gpus: int) -> Rejected | None:
         """Return that what has room on so many GPUs takes too long; nothing where nothing has, or what has is in time.

@@ -159,3 +159,16 @@ def test_sequences_that_no_layout_has_room_for_are_told_by_one_layout_each() -> 
     assert len(plan.rejected) == 9
     assert not any(search.room.roomy(slot) for slot in search.space.slots(16))
     assert search.num_estimated - len(search.space.slots(plan.rejected[-1].num_gpus)) <= len(plan.rejected)
+
+
+def test_what_more_shards_lack_saves_estimates_and_changes_no_reason() -> None:
+    """Fewer ranks share the same states in larger parts: what lacks more on more of them is not asked again."""
+    subject = make_subject(shallow("tinyllama-1.1b", 2), a_device(3 * GIB), plans=PlanCache())
+    question = Question(workload=replace(SHORT, sequence_length=16384), layout=ONE_GPU, limits=Limits(max_gpus=8))
+    space = Space(subject.architecture, question, Offer(device=subject.device))
+    together, alone = Search(subject, space), [Search(subject, space) for _ in range(8)]
+    told = [together.rejection(count) for count in range(8, 0, -1)]
+
+    assert told == [search.rejection(count) for count, search in zip(range(8, 0, -1), alone, strict=True)]
+    assert None not in told
+    assert together.num_estimated < sum(search.num_estimated for search in alone) * 0.8
