@@ -96,13 +96,13 @@ def pools(request: AnyRequest) -> ASGIApp:
 )
 def measure_again(request: AnyRequest) -> ASGIApp:
     """Ask again for every size that a calibration rests on."""
-    parts, key = parts_of(request), request_key(request.scope, b"", route="")
+    parts = parts_of(request)
     asked = remeasure(
         parts.sessions,
         _calibration_id(request),
         settings=parts.settings,
         ring=parts.ring,
-        key=None if key is None else key.key,
+        key=request_key(request.scope, b"", route="remeasure"),
         charge=partial(charge_quota, request),
     )
     return json_answer(RemeasureAnswer(measurements=[str(stored.id) for stored in asked]), status=202)

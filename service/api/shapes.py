@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import cast
 
 import msgspec
-from litestar.types import ASGIApp, Scope
+from litestar.types import ASGIApp, HTTPScope, Scope
 from msgspec import UnsetType
 
+from service.api.guard import principal_in
 from service.api.responses import json_answer, not_modified
 from service.errors import InvalidRequestError
 from service.usecases.access import PageRequest
@@ -56,14 +58,25 @@ def versioned(scope: Scope, etag: str, shaped: Callable[[], object]) -> ASGIApp:
 
 
 def request_key(scope: Scope, body: bytes, *, route: str) -> RequestKey | None:
-    """Return what a request says may be repeated with the same answer; nothing without an ``Idempotency-Key``."""
+    """Return what a request says may be repeated with the same answer; nothing without an ``Idempotency-Key``.
+
+    Those who share a server choose their keys alone: one's is not another's.
+    """
     key = header(scope, b"idempotency-key")
     if key is None:
         return None
     if not _KEY.fullmatch(key):
         message = "Idempotency-Key must be 1 to 128 visible ASCII characters, for example a UUID"
         raise InvalidRequestError(message, errors=[{"field": "Idempotency-Key", "message": message}])
-    return RequestKey(key=key, route=route, body=_as_said(body))
+    return RequestKey(key=key, route=f"{route}{_asker(scope)}", body=_as_said(body))
+
+
+def _asker(scope: Scope) -> str:
+    """Return whose request it is: a key's name, which its successor has too, or a token's subject; nothing without either."""
+    principal = principal_in(cast("HTTPScope", scope))
+    if principal is None or principal.counted_as is None:
+        return ""
+    return f" of {principal.subject or principal.name}"
 
 
 def _as_said(body: bytes) -> bytes:

@@ -57,7 +57,7 @@ def remeasure(
     *,
     settings: Settings,
     ring: Ring,
-    key: str | None = None,
+    key: RequestKey | None = None,
     charge: Callable[[int], None] = lambda _number: None,
 ) -> tuple[StoredMeasurement, ...]:
     """Ask again for every size that a calibration rests on; the same ``key`` asks once, ``charge`` may refuse their number."""
@@ -93,8 +93,8 @@ def remeasure(
     )
 
 
-def _repeatable(key: str, stored: StoredMeasurement) -> RequestKey:
-    return RequestKey(key=key, route=f"remeasure {stored.id}", body=b"")
+def _repeatable(key: RequestKey, stored: StoredMeasurement) -> RequestKey:
+    return replace(key, route=f"{key.route} {stored.id}")
 
 
 def _size(stored: StoredMeasurement) -> str:

@@ -21,6 +21,7 @@ from service.usecases import calibrations
 from service.usecases.accuracy import ERROR_BOUNDS, accuracy, learnt, surprises
 from service.usecases.corrections import CorrectionBook
 from service.usecases.drift import drifts, remeasure
+from service.usecases.idempotency import RequestKey
 from tests.integration.usecases.learning_builders import (
     ARCHITECTURE,
     WORKLOAD,
@@ -145,7 +146,8 @@ def test_what_is_known_is_measured_again_on_request(sessions: Sessions) -> None:
     charged: list[int] = []
 
     def again(key: str) -> list[object]:
-        asked = remeasure(sessions, newest.id, settings=Settings(), ring=no_bell, key=key, charge=charged.append)
+        request = RequestKey(key=key, route="remeasure", body=b"")
+        asked = remeasure(sessions, newest.id, settings=Settings(), ring=no_bell, key=request, charge=charged.append)
         return [stored.id for stored in asked]
 
     first, same, other = again("a"), again("a"), again("b")
