@@ -128,13 +128,18 @@ def build(spec: EncoderSpec) -> Architecture:
         norm=_norm("head.LayerNorm", hidden),
     )
     plain = build_decoder(spec)
+    # An untied head has a bias of its own, beside which the one that it is tied to is still there, and unused.
+    unused = (
+        () if spec.tie_word_embeddings or spec.family == "distilbert" else (Weight("head.bias", "other", (spec.vocab_size,)),)
+    )
     return replace(
         plain,
         position_embedding=positions,
         blocks=((_block(spec, names), spec.num_hidden_layers),),
         final_norm=None,
         head=replace(plain.head, kind="other", bias=True),
-        stem=(*tables.weights(), *transform.weights()),
+        stem=(*tables.weights(), *transform.weights(), *unused),
+        never_trained=frozenset(weight.name for weight in unused),
         outer_linears=(transform.dense,),
         buffer_bytes=INDEX_BYTES * spec.max_position_embeddings * (1 if types is None else 2),
         masks=(),

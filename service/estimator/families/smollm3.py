@@ -28,6 +28,8 @@ def smollm3(config: Config) -> VariantSpec:
     size = window(config) if flag(config, "use_sliding_window", default=False) else None
     kinds = _kinds(config, size)
     masks = "fs" if {"s", "w"} & set(kinds) else "f"
+    if "num_key_value_heads" in config and config["num_key_value_heads"] is None:  # as many as heads, not the default's four
+        config = {**config, "num_key_value_heads": integer({**_DEFAULTS, **config}, "num_attention_heads")}
     return decoder(config, _DEFAULTS, sliding_window=size, layer_kinds=kinds, mask_kinds=masks)
 
 

@@ -7,6 +7,7 @@ from service.estimator.architecture import Architecture
 from service.estimator.device import Device
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout
+from service.estimator.optimizers.table import optimizer_named
 from service.estimator.precision import Precision
 from service.estimator.result import Throughput
 from service.estimator.speed.exposure import update, waiting
@@ -107,14 +108,21 @@ def training_throughput(
 
 
 def _state_bytes(workload: TrainWorkload, layout: Layout, trained: TrainedParameters) -> int:
-    each = _state_bytes_of_one(workload.precision)
+    states = optimizer_named(workload.optimizer).num_states
+    each = _state_bytes_of_one(workload.precision, _MOMENTS if states is None else states)
     split = layout.tensor_parallel * layout.pipeline_parallel * (layout.shards if layout.zero_stage else 1)
     return trained.trained * each // split
 
 
+_MOMENTS = 2
+"""States that a precision policy counts: AdamW's."""
+
+
 @lru_cache(maxsize=256)
-def _state_bytes_of_one(precision: Precision) -> int:
-    return precision.bytes_per_param - precision.param_dtype.bytes_per_element - precision.grad_dtype.bytes_per_element
+def _state_bytes_of_one(precision: Precision, num_states: int) -> int:
+    moments = (num_states - _MOMENTS) * precision.optimizer_dtype.bytes_per_element
+    both = precision.param_dtype.bytes_per_element + precision.grad_dtype.bytes_per_element
+    return precision.bytes_per_param - both + moments
 
 
 def _passes(

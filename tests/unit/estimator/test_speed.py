@@ -80,6 +80,17 @@ def test_less_work_takes_less_time(slower: TrainWorkload, faster: TrainWorkload)
     assert times[0].tokens_per_second < times[1].tokens_per_second
 
 
+def test_each_state_of_an_optimizer_is_moved() -> None:
+    """AdamW has two, momentum one, and plain SGD none: each costs a step the same."""
+    adamw, momentum, plain = (speed(replace(TRAINING, optimizer=name)).step_time_s for name in ("adamw", "sgd_momentum", "sgd"))
+
+    assert adamw is not None
+    assert momentum is not None
+    assert plain is not None
+    assert adamw - momentum == pytest.approx(momentum - plain)
+    assert plain < momentum
+
+
 def test_a_slow_network_is_waited_for() -> None:
     """ZeRO-3 over a network of a tenth is slower, and one node does not care."""
     slow = 5 * 10**9

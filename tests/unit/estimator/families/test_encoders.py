@@ -2,10 +2,11 @@
 
 import pytest
 
-from service.catalog.models import load_architecture, resolve_model
+from service.catalog.models import load_architecture, load_config, resolve_model
 from service.estimator.dtypes import DType
 from service.estimator.errors import InvalidConfigError, InvalidInputError, NotModelledError
 from service.estimator.estimate import estimate
+from service.estimator.families.registry import architecture_from_config
 from service.estimator.layout import Layout
 from service.estimator.workload import Attention, Lora, Method
 from tests.builders import a_device, a_serving, a_training
@@ -89,6 +90,28 @@ def test_adapters_reach_the_heads_transform() -> None:
 
     adapters = next(component for component in answer.components if component.name == "adapters")
     assert adapters.bytes == 4 * 7_110_656
+
+
+@pytest.mark.parametrize(("name", "biases"), [("bert-base", 1), ("roberta-base", 1), ("distilbert-base", 0)])
+def test_an_untied_head_leaves_a_bias_that_nothing_reads(name: str, biases: int) -> None:
+    """The head has a weight and a bias of its own then; the bias that it was tied to gets no gradient and no state."""
+    config = load_config(resolve_model(name))
+    tied, untied = (architecture_from_config({**config, "tie_word_embeddings": tie}) for tie in (True, False))
+    workload = a_training(precision="bf16")
+
+    more = untied.parameter_counts().total - tied.parameter_counts().total
+    states = [
+        next(
+            part.bytes
+            for part in estimate(model, workload, layout=Layout(), device=a_device()).components
+            if "states" in part.name
+        )
+        for model in (tied, untied)
+    ]
+
+    table = untied.embedding.numel
+    assert more == table + biases * untied.vocab_size
+    assert states[1] - states[0] == 2 * 2 * table
 
 
 def test_a_sequence_beyond_the_position_table_is_refused() -> None:

@@ -186,6 +186,11 @@ def test_a_specification_is_read_back(row: Counted) -> None:
     assert (again.counts, again.order, again.masks) == (model.counts, model.order, model.masks)
 
 
+def test_no_number_of_key_heads_is_as_many_as_heads() -> None:
+    """A smollm3 whose config says null has no groups, although its default is four heads."""
+    assert _model(model_type="smollm3", num_attention_heads=8, num_key_value_heads=None).spec.num_key_value_heads == 8
+
+
 def test_a_cut_keeps_the_order_of_kinds() -> None:
     """Four layers of a period of three are two windows, a full layer and a window; one layer is of one kind."""
     model = _alternating()
