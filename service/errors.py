@@ -5,8 +5,7 @@ ServiceError
  ├── UnauthorizedError 401           no key, or one that is let in nowhere
  ├── ForbiddenError 403              a key that may do less
  ├── NotFoundError 404               nothing under this path
- │    ├── ModelNotFoundError
- │    ├── ClusterNotFoundError
+ │    ├── ModelNotFoundError, ClusterNotFoundError
  │    ├── ReservationNotFoundError
  │    └── MeasurementNotFoundError
  ├── ConflictError 409               legal, but not in the present state
@@ -17,15 +16,13 @@ ServiceError
  │    ├── GpusNotFreeError          others hold what is to be reserved
  │    ├── ReservationEndedError     repeated after its end
  │    ├── IdempotencyConflictError
- │    ├── NotCancellableError
- │    └── NotWithdrawableError
+ │    └── NotCancellableError, NotWithdrawableError
  ├── PreconditionFailedError 412     If-Match names another version
  ├── BodyTooLargeError 413
  ├── UnsupportedMediaTypeError 415
  ├── InvalidRequestError 422         JSON that breaks the schema or a rule
  │    ├── InvalidCursorError
- │    ├── UnknownModelError          named in a body
- │    ├── UnknownGpuError            named in a body
+ │    ├── UnknownModelError, UnknownGpuError, named in a body
  │    ├── ImportRefusedError         a job of a file contradicts its question
  │    └── UnstorableTextError        NUL or a lone surrogate
  ├── PreconditionRequiredError 428   If-Match is missing
@@ -33,8 +30,7 @@ ServiceError
  ├── UnavailableError 503            a part that this needs is away
  │    └── NotMigratedError
  └── StartupError                    this process cannot start; never sent over HTTP
-      ├── InvalidSettingError
-      └── EmbeddedServerError
+      └── InvalidSettingError, EmbeddedServerError
 """
 
 from typing import ClassVar

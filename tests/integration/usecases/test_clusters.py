@@ -1,6 +1,7 @@
 """Clusters are stored whole, versioned, and changed only by those who have seen them."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
@@ -12,13 +13,17 @@ from service.db.values import StoredCluster
 from service.errors import (
     ClusterExistsError,
     ClusterNotFoundError,
+    ClusterReservedError,
     InvalidCursorError,
     PreconditionFailedError,
     PreconditionRequiredError,
     ServiceError,
 )
 from service.planner.inventory import ClusterInventory, Node, NodeState, Pool
-from service.usecases import clusters
+from service.planner.placement_grants import ANYWHERE
+from service.planner.reservation import Share
+from service.usecases import clusters, reservations
+from service.usecases.reservations import Wanted
 from tests.locks import until_somebody_waits
 
 COUNTED = Pool(
@@ -107,6 +112,20 @@ def test_a_change_needs_the_version_that_was_seen(sessions: sessionmaker[Session
         clusters.delete(sessions, "c", if_match=quoted(old))
 
     assert clusters.read(sessions, "c") == new
+
+
+def test_a_cluster_with_promises_stays_until_somebody_says_that_they_end(sessions: sessionmaker[Session]) -> None:
+    """Deleting it would end them silently: the refusal names whose they are, and ended ones keep nothing."""
+    clusters.create(sessions, name="c", inventory=SMALLER)
+    wanted = Wanted(holder="alice", gpus=(Share(pool="a100", node=ANYWHERE, num_gpus=4),), expires_in=timedelta(hours=1))
+    promise = reservations.reserve(sessions, "c", wanted)
+    with pytest.raises(ClusterReservedError, match="are reserved: alice until ") as refused:
+        clusters.delete(sessions, "c", if_match="*")
+
+    end = promise.expires_at.isoformat()
+    assert refused.value.extra["reservations"] == [{"id": str(promise.id), "holder": "alice", "expires_at": end}]
+    reservations.release(sessions, "c", promise.id, if_match="*")
+    clusters.delete(sessions, "c", if_match="*")
 
 
 def test_a_deleted_cluster_is_gone(sessions: sessionmaker[Session]) -> None:

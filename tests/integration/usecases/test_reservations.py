@@ -14,7 +14,6 @@ from service.db.pages import PageRequest
 from service.db.session import transaction
 from service.errors import (
     ClusterNotFoundError,
-    ClusterReservedError,
     GpusNotFreeError,
     IdempotencyConflictError,
     InvalidRequestError,
@@ -257,18 +256,6 @@ def test_pages_are_newest_first(sessions: Sessions) -> None:
 
     assert [one.id for one in (*first.items, *second.items)] == made[::-1]
     assert second.next_cursor is None
-
-
-def test_a_cluster_with_promises_stays_until_somebody_says_that_they_end(sessions: Sessions) -> None:
-    """Deleting it would end them silently: the refusal names whose they are, and ended ones keep nothing."""
-    alice = reserve(sessions, share(num_gpus=4))
-    with pytest.raises(ClusterReservedError, match="are reserved: alice until ") as refused:
-        clusters.delete(sessions, "c", if_match="*")
-
-    (fact,) = refused.value.extra["reservations"]
-    assert (fact["id"], fact["holder"]) == (str(alice.id), "alice")
-    reservations.release(sessions, "c", alice.id, if_match="*")
-    clusters.delete(sessions, "c", if_match="*")
 
 
 def test_reservations_go_with_their_cluster_and_stay_through_its_replacement(sessions: Sessions) -> None:
