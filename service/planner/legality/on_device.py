@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from service.estimator.errors import InvalidInputError
 from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, Workload
 from service.planner.legality.conditions import Test, read_condition
-from service.planner.legality.facts import Case, facts_of
+from service.planner.legality.facts import Case, ModelFacts, facts_of
 
 _TABLE = Path(__file__).with_name("tables") / "hardware.json"
 
@@ -53,9 +53,8 @@ class Unmet:
 
     def __init__(self, model: Architecture, device: Device) -> None:
         """Drop the needs that the GPU meets."""
-        self._device = device
+        self._device, self._model = device, model
         self._needs = unmet_needs(device.compute_capability, device.gfx_target)
-        self._facts = facts_of(model) if self._needs else None
 
     def check(self, workload: Workload) -> None:
         """Raise InvalidInputError for what does not run on the GPU, saying what would."""
@@ -67,11 +66,15 @@ class Unmet:
         return tuple(need.said_of(self._device, case) for need, case in self._of(workload, warns=True))
 
     def _of(self, workload: Workload, *, warns: bool) -> list[tuple[Need, Case]]:
-        if self._facts is None:
+        needs = self._needs.get((isinstance(workload, ServeWorkload), warns))
+        if needs is None:
             return []
-        case, serves = Case(self._facts, workload, _ALONE), isinstance(workload, ServeWorkload)
-        needs = (need for need in self._needs if need.serves is serves and need.warns is warns)
+        case = Case(self._facts, workload, _ALONE)
         return [(need, case) for need in needs if need.applies(case)]
+
+    @cached_property
+    def _facts(self) -> ModelFacts:
+        return facts_of(self._model)
 
 
 _ALONE = Layout()
@@ -79,9 +82,14 @@ _ALONE = Layout()
 
 
 @cache
-def unmet_needs(compute_capability: str | None, gfx_target: str | None) -> tuple[Need, ...]:
-    """Return what a kind of GPU lacks."""
-    return tuple(need for need in list_needs() if not need.met_by(compute_capability, gfx_target))
+def unmet_needs(compute_capability: str | None, gfx_target: str | None) -> Mapping[tuple[bool, bool], tuple[Need, ...]]:
+    """Return what a kind of GPU lacks, by whether it is of serving and whether it only warns."""
+    found: dict[tuple[bool, bool], tuple[Need, ...]] = {}
+    for need in list_needs():
+        if not need.met_by(compute_capability, gfx_target):
+            key = need.serves, need.warns
+            found[key] = (*found.get(key, ()), need)
+    return found
 
 
 @cache
@@ -104,6 +112,7 @@ def _need(raw: Mapping[str, Any]) -> Need:
     )
 
 
+@cache
 def has_capability(of_device: str | None, needed: str) -> bool:
     """Tell whether a GPU has a compute capability; of one that nobody told anything about, nothing is doubted."""
     return of_device is None or _version(of_device) >= _version(needed)
