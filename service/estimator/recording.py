@@ -91,7 +91,9 @@ class Recording:
         name = weight.name if shared else self.tape.path + scope + weight.name
         if name not in self._parameters:
             trainable = self.trains(weight)
-            self._parameters[name] = Parameter(name, weight.numel, self.dtype, trainable=trainable, shared=shared)
+            self._parameters[name] = Parameter(
+                name, weight.numel, self.dtype, trainable=trainable, shared=shared, viewed=weight.viewed
+            )
         return self._parameters[name]
 
     def trains(self, weight: Weight) -> bool:

@@ -236,4 +236,4 @@ def _block(spec: FalconSpec) -> FalconBlock:
 
 
 def _linear(name: str, kind: str, ins: int, outs: int) -> Linear:
-    return Linear(name=name, kind=kind, in_features=ins, out_features=outs)
+    return Linear(name=name, kind=kind, in_features=ins, out_features=outs, viewed=True)  # FalconLinear: input @ weight.T

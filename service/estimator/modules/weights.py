@@ -33,6 +33,8 @@ class Weight:
     """Whether a stack of matrices has its inputs before its outputs (llama4's experts)."""
     split: bool = False
     """Whether it belongs to a layer that tensor-parallel ranks share; a bias that each has in full does as well."""
+    viewed: bool = False
+    """Whether products read a view of it: autocast casts that anew each time, and keeps copies of parameters alone."""
 
     @property
     def numel(self) -> int:
@@ -52,11 +54,13 @@ class Linear:
     split: Split = Split.NONE
     ranks: int = 1
     """Tensor-parallel ranks that share the layer."""
+    viewed: bool = False
+    """Whether its code multiplies by a transposed view of the weight (Falcon)."""
 
     def weights(self) -> Iterator[Weight]:
         """Yield the weight and the bias."""
         split = self.ranks > 1
-        yield Weight(f"{self.name}.weight", self.kind, (self.out_features, self.in_features), split=split)
+        yield Weight(f"{self.name}.weight", self.kind, (self.out_features, self.in_features), split=split, viewed=self.viewed)
         if self.bias:
             yield Weight(f"{self.name}.bias", self.kind, (self.out_features,), split=split)
 

@@ -15,14 +15,16 @@ class Parameter:
 
     One that layers have in common is ``shared``: its gradient is whole when the backward of the first of them has been through,
     so that its uses are counted in the first forward, which makes the graph, and not in a recomputation. Autocast's
-    ``casting`` is one operation for all of them.
+    ``casting`` is one operation for all of them. Products read a ``viewed`` one as a view of it.
     """
 
-    __slots__ = ("casting", "dtype", "held", "held_is_view", "name", "numel", "pending", "shared", "trainable")
+    __slots__ = ("casting", "dtype", "held", "held_is_view", "name", "numel", "pending", "shared", "trainable", "viewed")
 
-    def __init__(self, name: str, numel: int, dtype: DType, *, trainable: bool, shared: bool = False) -> None:
+    def __init__(
+        self, name: str, numel: int, dtype: DType, *, trainable: bool, shared: bool = False, viewed: bool = False
+    ) -> None:
         """Start without gradients under way."""
-        self.shared = shared
+        self.shared, self.viewed = shared, viewed
         self.casting: Node | None = None
         self.name = name
         self.numel = numel

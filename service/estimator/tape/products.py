@@ -16,7 +16,10 @@ def autocast_input(tape: Tape, x: Value) -> Value:
 
 
 def autocast_weight(tape: Tape, parameter: Parameter) -> Value:
-    """Return the weight as a product reads it; autocast keeps its copy of a trained weight until forward ends."""
+    """Return the weight as a product reads it; autocast keeps its copy of a trained weight until forward ends.
+
+    It keeps none of a view (``cached_cast`` in ATen ``autocast_mode.cpp``: leaves that require a gradient).
+    """
     if tape.autocast is None or parameter.dtype is tape.autocast:
         return value_of(parameter)
     if parameter.name in tape.copies:
@@ -25,7 +28,7 @@ def autocast_weight(tape: Tape, parameter: Parameter) -> Value:
         copy = cast_once(tape, parameter, tape.autocast)
     else:
         copy = cast(tape, value_of(parameter), tape.autocast, category=Category.GATHERED_WEIGHTS)
-    if parameter.trainable:
+    if parameter.trainable and not parameter.viewed:
         tape.copies[parameter.name] = (tape.alias(copy), tape.times)
     return copy
 

@@ -11,8 +11,8 @@ import pytest
 from service.estimator.dtypes import DType
 from service.estimator.tape import elementwise, products, sizes
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.ledger import Section
-from service.estimator.tape.nodes import Value, value_of
+from service.estimator.tape.ledger import Category, Section
+from service.estimator.tape.nodes import Parameter, Value, value_of
 from tests.unit.estimator.tape.builders import (
     ONE,
     a_leaf,
@@ -264,3 +264,15 @@ def test_nothing_is_kept_without_a_graph() -> None:
 
     assert live_bytes(tape) == sizes.per_token(2)
     assert not y.requires_grad
+
+
+@pytest.mark.parametrize(("viewed", "copies"), [(False, 1), (True, 0)])
+def test_autocast_keeps_no_copy_of_a_view(viewed: bool, copies: int) -> None:  # noqa: FBT001 - a case
+    """A product that reads its weight transposed has a cast of its own, which goes with the product where no graph keeps it."""
+    tape = a_tape(Mode.DISCARDING, autocast=DType.BF16)
+    weight = Parameter("weight", 10, DType.FP32, trainable=True, viewed=viewed)
+
+    y = products.linear(tape, an_input(tape, ONE, DType.FP32), weight, ONE)
+    tape.free(y)
+
+    assert tape.ledger.live[Category.GATHERED_WEIGHTS] == sizes.constant(copies * 10 * 2)
