@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from service.logs import logger
+from service.typed import decoder_of
 
 MAX_LINES = 500
 """Of one attempt; a library that prints a line per layer would fill the log."""
@@ -59,7 +60,7 @@ class Relay:
 def event_of(line: bytes) -> dict[str, Any] | None:
     """Return a line of our own log as the event that it is, None for any other words."""
     try:
-        event = msgspec.json.decode(line, type=dict[str, Any])
+        event = decoder_of(dict[str, Any]).decode(line)
     except msgspec.MsgspecError:
         return None
     return event if isinstance(event.get("event"), str) and isinstance(event.get("logger"), str) else None

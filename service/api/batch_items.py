@@ -28,6 +28,7 @@ from service.planner.confidence import confidence_notes, require_confidence
 from service.planner.fit import FitReport, fit, judged
 from service.planner.hardware import lacks_bf16
 from service.planner.subject import Subject
+from service.typed import decoder_of
 from service.usecases.batch import fit_numbers
 from service.usecases.fit import subject_of
 
@@ -35,10 +36,10 @@ T = TypeVar("T")
 Ask = Callable[[Subject, Workload, Layout], FitReport]
 _Question = tuple[Subject, Workload, Layout, tuple[str, ...], bool]
 """What is asked, which defaults it uses, and whether remedies are wanted."""
-_MODEL: "msgspec.json.Decoder[ModelReference]" = msgspec.json.Decoder(ModelReference)
-_WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = msgspec.json.Decoder(WorkloadRequest)
-_GPU: "msgspec.json.Decoder[GpuReference]" = msgspec.json.Decoder(GpuReference)
-_LAYOUT: "msgspec.json.Decoder[LayoutRequest]" = msgspec.json.Decoder(LayoutRequest)
+_MODEL: "msgspec.json.Decoder[ModelReference]" = decoder_of(ModelReference)
+_WORKLOAD: "msgspec.json.Decoder[WorkloadRequest]" = decoder_of(WorkloadRequest)
+_GPU: "msgspec.json.Decoder[GpuReference]" = decoder_of(GpuReference)
+_LAYOUT: "msgspec.json.Decoder[LayoutRequest]" = decoder_of(LayoutRequest)
 
 
 @dataclass(frozen=True, slots=True)

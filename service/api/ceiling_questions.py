@@ -21,6 +21,7 @@ from service.planner.confidence import confidence_notes
 from service.planner.hardware import in_format_of
 from service.planner.space import Limits, Question
 from service.planner.splits import varied_words
+from service.typed import converted
 from service.usecases.ceilings import CeilingQuestion
 
 _LEAST = {
@@ -81,7 +82,7 @@ def _complete(request: CeilingRequest) -> WorkloadRequest:
     allowed = set(request.workload.__struct_fields__)
     document |= {name: value for name, value in _LEAST[request.maximize].items() if name in allowed}
     try:
-        complete: WorkloadRequest = msgspec.convert(document, WorkloadRequest)
+        complete: WorkloadRequest = converted(document, WorkloadRequest)
     except msgspec.ValidationError as error:
         raise explain(error, WorkloadRequest, document, spell=lambda path: f"workload.{path}") from error
     return complete

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -11,6 +10,7 @@ from litestar.types import Scope
 
 from service.api.hints import explain, text_fields
 from service.errors import InvalidRequestError, MalformedBodyError, UnstorableTextError, UnsupportedMediaTypeError
+from service.typed import converted, decoder_of
 
 MAX_BODY_BYTES = 1_000_000
 MAX_DEPTH = 64
@@ -25,11 +25,6 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _LITERALS = {"true": True, "false": False, "null": None}
 
 T = TypeVar("T", bound=msgspec.Struct)
-
-
-@cache
-def _decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
-    return msgspec.json.Decoder(kind)
 
 
 def read_body(scope: Scope, body: bytes, kind: type[T]) -> T:
@@ -48,7 +43,7 @@ def read_json(body: bytes, kind: type[T]) -> T:
 def read_envelope(body: bytes, kind: type[T]) -> T:
     """Decode JSON into ``kind``, whose raw parts are to be checked one by one."""
     try:
-        value: T = _decoder(kind).decode(body)
+        value: T = decoder_of(kind).decode(body)
     except msgspec.ValidationError as error:
         raise explain(error, kind, _plain(body)) from error
     except _NOT_JSON as error:
@@ -65,7 +60,7 @@ def read_query(scope: Scope, kind: type[T]) -> T:
             raise InvalidRequestError(message, errors=[{"field": name, "message": message}])
         values[name] = text if name in text_fields(kind) else _literal(text)
     try:
-        return msgspec.convert(values, kind)
+        return converted(values, kind)
     except msgspec.ValidationError as error:
         raise explain(error, kind, values) from error
 

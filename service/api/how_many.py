@@ -34,6 +34,7 @@ from service.api.search_questions import read_how_many
 from service.errors import InvalidRequestError
 from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache
+from service.typed import converted
 from service.usecases.how_many import answer_how_many
 
 _SPELT_FLAT = frozenset({"workload", "layout", "constraints", "gpu"})
@@ -102,7 +103,7 @@ def request_from_query(query: Struct) -> HowManyRequest:
     lora = {name.removeprefix("lora_"): value for name, value in _take(words, LORA_WORDS).items()}
     document["workload"] = words | ({"lora": lora} if lora else {})
     try:
-        return msgspec.convert(document, HowManyRequest)
+        return converted(document, HowManyRequest)
     except msgspec.ValidationError as error:
         raise explain(error, HowManyRequest, document, spell=parameter) from error
 

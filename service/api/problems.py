@@ -13,6 +13,7 @@ from service.api.schemas.problem import FieldError, Problem
 from service.errors import BodyTooLargeError, ServiceError
 from service.estimator.errors import EstimatorError, InvalidConfigError, NotModelledError, UnknownModelTypeError
 from service.logs import logger
+from service.typed import converted
 
 MEDIA_TYPE = "application/problem+json"
 ESTIMATOR_TYPES: Mapping[type[EstimatorError], tuple[str, str]] = {
@@ -33,7 +34,7 @@ def refusal_of(error: ServiceError | EstimatorError, *, instance: str) -> dict[s
     """Return the problem document of an expected refusal; ``instance`` says of what."""
     if isinstance(error, ServiceError):
         extra = dict(error.extra)
-        errors = tuple(msgspec.convert(extra.pop("errors", ()), tuple[FieldError, ...]))
+        errors = tuple(converted(extra.pop("errors", ()), tuple[FieldError, ...]))
         kind, status, detail = (error.type, error.title), error.status, error.detail
     else:
         extra = _facts(error)

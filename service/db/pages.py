@@ -13,6 +13,7 @@ from sqlalchemy import Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
 from service.errors import InvalidCursorError, InvalidRequestError
+from service.typed import decoder_of
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200
@@ -211,7 +212,7 @@ def _encode(position: _Position) -> str:
 def _decode(cursor: str, list_name: str) -> _Position:
     try:
         body = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        position: _Position = msgspec.json.decode(body, type=_Position)
+        position: _Position = decoder_of(_Position).decode(body)
     except (UnicodeEncodeError, binascii.Error, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise _refusal(cursor) from error
     if position.list_name != list_name or (isinstance(position, _AfterRow) and position.created_at.tzinfo is None):

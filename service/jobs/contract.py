@@ -14,6 +14,7 @@ from service.estimator.layout import Layout
 from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import ArtifactName, KeptFile
 from service.jobs.host import Host
+from service.typed import converted
 
 
 class ProbeDevice(StrEnum):
@@ -290,7 +291,7 @@ def document_of(message: MeasureRequest) -> dict[str, object]:
 def parse_measure_request(document: object) -> MeasureRequest:
     """Read back what ``document_of`` made."""
     try:
-        return msgspec.convert(document, MeasureRequest)
+        return converted(document, MeasureRequest)
     except msgspec.ValidationError as error:
         reason = f"not a stored measurement request: {error}"
         raise ProtocolError(reason) from error

@@ -5,6 +5,7 @@ from uuid import UUID
 import msgspec
 
 from service.jobs.contract import JobPayload, ProbeLine, ProbeRequest, ProtocolError
+from service.typed import converted, decoder_of
 
 
 def encode_request(request: ProbeRequest) -> bytes:
@@ -15,16 +16,17 @@ def encode_request(request: ProbeRequest) -> bytes:
 def decode_request(body: bytes) -> ProbeRequest:
     """Parse what ``encode_request`` wrote."""
     try:
-        return msgspec.json.decode(body, type=ProbeRequest)
+        request: ProbeRequest = decoder_of(ProbeRequest).decode(body)
     except msgspec.MsgspecError as error:
         message = f"not a probe request: {error}"
         raise ProtocolError(message) from error
+    return request
 
 
 def decode_payload(arguments: list[object]) -> JobPayload:
     """Parse the arguments of a bell: a job id and an attempt, nothing else."""
     try:
-        job_id, attempt = msgspec.convert(arguments, tuple[UUID, int])
+        job_id, attempt = converted(arguments, tuple[UUID, int])
     except msgspec.ValidationError as error:
         message = f"not a bell's payload: {error}"
         raise ProtocolError(message) from error
@@ -39,7 +41,7 @@ def encode_line(line: ProbeLine) -> bytes:
 def decode_line(line: bytes) -> ProbeLine:
     """Parse one line of a probe's stdout."""
     try:
-        message: ProbeLine = msgspec.json.decode(line, type=ProbeLine)
+        message: ProbeLine = decoder_of(ProbeLine).decode(line)
     except msgspec.MsgspecError as error:
         reason = f"not a line of the probe protocol: {error}"
         raise ProtocolError(reason) from error

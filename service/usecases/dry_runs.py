@@ -18,6 +18,7 @@ from service.probing.planning import make_plan, planned
 from service.probing.reference import gpu_host, processor_host, tracing_host
 from service.probing.refusal import Refusal
 from service.settings import Settings
+from service.typed import converted
 from service.usecases.access import Sessions
 from service.usecases.measurable import check_measurable
 from service.usecases.workers import SeenWorker, WorkerState, list_workers
@@ -88,7 +89,7 @@ def _is_there(worker: SeenWorker | None) -> bool:
 def _host_in(plan: ToldPlan) -> Host | None:
     """Return the host of a plan; one of a version that told of none, or otherwise, tells nothing."""
     try:
-        return msgspec.convert(plan.plan.get("host"), Host)
+        return converted(plan.plan.get("host"), Host)
     except msgspec.ValidationError:
         return None
 

@@ -16,6 +16,7 @@ from service.estimator.estimate import PlanCache
 from service.estimator.families.registry import architecture_from_config
 from service.jobs.contract import MeasureRequest, ModelSource, ProbeResult, document_of
 from service.jobs.states import Status
+from service.typed import converted
 from service.usecases.evidence import Found, found_in
 
 
@@ -89,8 +90,8 @@ def _stored(prior: PriorMeasurement) -> StoredMeasurement:
     """Return a shipped measurement as the database gives out its own."""
     config = {**load_config(resolve_model(prior.model)), **prior.config}
     source = ModelSource(architecture=architecture_from_config(config).describe(), hf_config=config, name=prior.model)
-    request = msgspec.convert({**prior.request, "model": msgspec.to_builtins(source)}, MeasureRequest)
-    result = msgspec.to_builtins(msgspec.convert(prior.result, ProbeResult))
+    request = converted({**prior.request, "model": msgspec.to_builtins(source)}, MeasureRequest)
+    result = msgspec.to_builtins(converted(prior.result, ProbeResult))
     return StoredMeasurement(
         id=shipped_id(prior),
         status=Status.SUCCEEDED,
@@ -120,4 +121,4 @@ def _stored(prior: PriorMeasurement) -> StoredMeasurement:
 def _result(document: dict[str, object]) -> StoredResult:
     names = set(StoredResult.__dataclass_fields__) - {"attempt", "prediction", "calibration_id"}
     kept = {name: value for name, value in document.items() if name in names}
-    return msgspec.convert({**kept, "attempt": 1, "prediction": None, "calibration_id": None}, StoredResult)
+    return converted({**kept, "attempt": 1, "prediction": None, "calibration_id": None}, StoredResult)

@@ -72,6 +72,7 @@ _ROOMS = (
             "service.jobs.runnable",
             "service.jobs.states",
             "service.jobs.wire",
+            "service.typed",
         ),
         without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "worker"},
     ),
