@@ -79,6 +79,7 @@ CASES = (
     Drawn(family="glm4", workload=replace(LOOPED, method=Method.LORA, lora=Lora(rank=4))),
     # What tensor-parallel ranks share is stepped before what each has in full, so that one list's temporaries go first.
     Drawn(family="mixtral", workload=TRAIN, changes=UNTIED, layout=SPLIT),
+    Drawn(family="gemma", workload=TRAIN, layout=replace(SHARDED, tensor_parallel=2)),
     Drawn(family="starcoder2", workload=replace(LOOPED, gradient_clipping=True), changes=UNTIED, layout=SPLIT),
     # Adapters are gathered in the dtype that they are kept in, or computed in where sharding casts; frozen experts go by rows.
     Drawn(family="llama", workload=ADAPTED, layout=SHARDED, apart=ADAPTERS_LOADED),

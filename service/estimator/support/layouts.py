@@ -50,9 +50,9 @@ def check_layout(model: Architecture, layout: Layout) -> None:
     """Raise for degrees that the model does not divide by, and for those that have no term, of one replica."""
     if layout.tensor_parallel > 1:
         _check_divisible(model, layout.tensor_parallel)
-        if model.family not in _PLANNED or model.tied or model.quantization is not None:
-            reason = " with a tied head" if model.tied else " with quantised weights" if model.quantization is not None else ""
-            modelled = ["untied dense 16-bit families with a base_model_tp_plan", "engine vllm"]
+        if model.family not in _PLANNED or model.quantization is not None:
+            reason = " with quantised weights" if model.quantization is not None else ""
+            modelled = ["dense 16-bit families with a base_model_tp_plan", "engine vllm"]
             raise NotModelledError(f"tensor_parallel of {model.family}{reason}", field=FIELD, modelled=modelled)
     _check_one_stage(layout)
     _check_sharding(layout)
@@ -70,10 +70,9 @@ def check_training_layout(model: Architecture, workload: TrainWorkload, layout: 
     if layout.sequence_parallel:
         what = "sequence_parallel of framework transformers, whose plans replicate the norms"
         raise NotModelledError(what, field="layout.sequence_parallel", modelled=["false", "framework megatron"])
-    if model.family not in _PLANNED or model.tied:
-        what = f"tensor_parallel of {model.family}" + (" with a tied head" if model.tied else "")
-        modelled = ["untied families whose layers a base_model_tp_plan splits", "framework megatron"]
-        raise NotModelledError(what, field=FIELD, modelled=modelled)
+    if model.family not in _PLANNED:
+        modelled = ["families whose layers a base_model_tp_plan splits", "framework megatron"]
+        raise NotModelledError(f"tensor_parallel of {model.family}", field=FIELD, modelled=modelled)
     if workload.lora is not None:
         raise NotModelledError("adapters on layers that ranks share", field=FIELD, modelled=["method full"])
     if layout.data_parallel > 1 and layout.sharding is not Sharding.FSDP2:

@@ -122,19 +122,20 @@ def test_only_the_last_position_meets_a_split_head() -> None:
     assert logits(4000) <= logits(1)
 
 
-@pytest.mark.parametrize(
-    ("config", "words", "field"),
-    [
-        (QWEN_7B | {"tie_word_embeddings": True}, {}, "layout.tensor_parallel"),
-        (QWEN_7B, {"quantization": Quantization.NF4}, "workload.quantization"),
-    ],
-)
-def test_shares_that_no_plan_describes_are_refused(config: dict[str, Any], words: dict[str, Any], field: str) -> None:
-    """A tied head is split by no plan, and quantised layers by none that was read."""
+def test_quantised_shares_are_refused() -> None:
+    """No plan that was read splits quantised layers."""
     with pytest.raises(NotModelledError) as refusal:
-        split(config, 2, **words)
+        split(QWEN_7B, 2, quantization=Quantization.NF4)
 
-    assert refusal.value.field == field
+    assert refusal.value.field == "workload.quantization"
+
+
+def test_a_tied_head_stays_whole_with_the_embedding() -> None:
+    """Each rank holds the one table, where it had that and its half of a head."""
+    untied, tied = split(QWEN_7B, 2), split(QWEN_7B | {"tie_word_embeddings": True}, 2)
+    loaded = [answer.instants[0].allocated_bytes for answer in (untied, tied)]
+
+    assert loaded[0] - loaded[1] == 152064 * 3584 * 2 // 2
 
 
 VICUNA_7B: dict[str, Any] = {

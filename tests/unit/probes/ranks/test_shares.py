@@ -15,10 +15,11 @@ from worker.probes.ranks.group import fake_ranks
 from worker.probes.ranks.materialize import local_weights
 
 
-def held(layout: Layout, rank: int = 0) -> int:
+def held(layout: Layout, rank: int = 0, *, tied: bool = False) -> int:
     """Return the parameters that a rank holds."""
     with fake_ranks(layout, rank):
-        assembled = assemble(LLAMA, TRAIN, layers=(0, 1), kernel=Kernel.FLASH, device="cpu")
+        config = {**LLAMA, "tie_word_embeddings": tied}
+        assembled = assemble(config, TRAIN, layers=(0, 1), kernel=Kernel.FLASH, device="cpu")
         return sum(weight.numel() for weight in local_weights(assembled.subject))
 
 
@@ -37,6 +38,14 @@ def test_tensor_parallel_ranks_split_all_but_embedding_and_norms() -> None:
     whole = vocab * hidden + norms * hidden
 
     assert held(Layout(tensor_parallel=2)) == whole + (held(Layout()) - whole) // 2
+
+
+def test_a_head_that_is_the_embeddings_table_stays_whole_with_it() -> None:
+    """There is one table, and each rank holds all of it: what an untied rank has more is its half of the head."""
+    table = 64 * 512
+
+    assert held(Layout(tensor_parallel=2)) - held(Layout(tensor_parallel=2), tied=True) == table // 2
+    assert held(Layout()) - held(Layout(), tied=True) == table
 
 
 def test_real_weights_of_a_rank_have_values_and_buffers_are_computed() -> None:
@@ -70,7 +79,6 @@ def test_a_lighter_rank_corrects_no_estimate() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (Asked(layout=Layout(tensor_parallel=2), config={**LLAMA, "tie_word_embeddings": True}), "shares the embedding"),
         (Asked(layout=fsdp2(2, shard_embeddings_separately=True), config={**LLAMA, "tie_word_embeddings": True}), "embedding"),
         (Asked(layout=Layout(pipeline_parallel=2)), "stage"),
         (Asked(layout=fsdp2(2), workload=replace(TRAIN, optimizer="adamw_8bit")), "adamw_8bit"),
