@@ -13,7 +13,7 @@ from service.planner.layouts import Space
 from service.planner.objectives import Objective
 from service.planner.offer import Offer
 from service.planner.offered import Offered, Plan, Plans, Searched, everywhere, hours_of_run, refused
-from service.planner.refusals import nothing_to_try, too_few, why_none, why_refused
+from service.planner.refusals import nothing_to_try, too_dear, too_few, why_none, why_refused
 from service.planner.search import Search
 from service.planner.slots import Slot
 from service.planner.space import Question
@@ -127,9 +127,10 @@ def plan_on(offer: Offer, search: Search, objective: Objective) -> Plan:
 def _without_counts(search: Search, offer: Offer) -> Plan:
     """Return that nothing is enough, where what is asked takes more GPUs than there are; raises what cannot be asked."""
     space = search.space
-    reason = too_few(space, offer) if space.is_split else None
-    if reason is None:
-        raise (None if space.is_split else why_refused(search)) or nothing_to_try(space, offer)
+    refusal = None if space.is_split else why_refused(search)
+    reason = (too_few(space, offer) if space.is_split else None) or too_dear(space, offer)
+    if refusal is not None or reason is None:
+        raise refusal or nothing_to_try(space, offer)
     searched = Searched(layouts=0, estimated=0, pruned={})
     return Plan(num_gpus=None, candidates=(), rejected=(), searched=searched, reason=reason)
 

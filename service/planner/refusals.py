@@ -56,6 +56,18 @@ def too_few(space: Space, offer: Offer) -> str | None:
     return None
 
 
+def too_dear(space: Space, offer: Offer) -> str | None:
+    """Return that the money an hour does not pay for the fewest GPUs there can be; None where it does."""
+    most = space.question.limits.max_cost_per_hour
+    if most is None or not space.counts:
+        return None
+    least = offer.cost_per_hour(space.counts[0])
+    if least is None or least <= most:
+        return None
+    verb = "costs" if space.counts[0] == 1 else "cost"
+    return f"max_cost_per_hour is {most:,.2f} USD, and {space.counts[0]} {offer.device.name} {verb} {least:,.2f} USD"
+
+
 def _replicas(question: Question) -> int | None:
     """Return how many replicas serve as many sequences as are asked for; None where the request does not leave it open."""
     workload, least = question.workload, question.limits.min_num_sequences
@@ -84,10 +96,6 @@ def why_refused(search: Search) -> EstimatorError | None:
 def nothing_to_try(space: Space, offer: Offer) -> InvalidInputError:
     """Return what of a request contradicts the rest, where no number of GPUs is left to try."""
     limits, layout = space.question.limits, space.asked
-    if limits.max_cost_per_hour is not None and space.counts:
-        least = offer.cost_per_hour(space.counts[0])
-        message = f"max_cost_per_hour is {limits.max_cost_per_hour}, but {space.counts[0]} {offer.device.name} cost {least}"
-        return InvalidInputError(message, field="constraints.max_cost_per_hour")
     if offer.device.mig_profile is not None and layout.num_gpus > 1:
         message = f"a job has one MIG slice, and the layout takes {layout.num_gpus}: slices cannot work together"
         return InvalidInputError(message, field="layout")

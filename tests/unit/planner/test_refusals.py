@@ -42,6 +42,15 @@ def test_money_that_ends_before_the_gpus_is_the_reason() -> None:
     assert plan.reason.startswith("max_cost_per_hour is 5.00 USD, which pays for 1 test at 4.00 USD each")
 
 
+def test_money_for_no_gpu_at_all_is_an_answer() -> None:
+    """A budget below the price of the first GPU is no mistake of the question: nothing is enough, and why."""
+    question = Question(workload=SHORT, layout=ONE_GPU, limits=Limits(max_cost_per_hour=0.1), frameworks=REPLICATED)
+    plan = _plan(question, _offer(price_per_gpu_hour=4.0))
+
+    assert (plan.num_gpus, plan.candidates, plan.searched.layouts) == (None, (), 0)
+    assert plan.reason == "max_cost_per_hour is 0.10 USD, and 1 test costs 4.00 USD"
+
+
 def test_more_replicas_than_a_cluster_has_gpus_is_never() -> None:
     """That a cluster is too small for the replicas is an answer, which counts whole nodes."""
     question = Question(workload=replace(CHAT, num_sequences=32), layout=ONE_GPU, limits=Limits(min_num_sequences=3000))
