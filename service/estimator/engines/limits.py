@@ -48,7 +48,7 @@ def check_engine(
     only(workload.weight_dtype, "workload.weight_dtype", (DType.BF16, DType.FP16, DType.FP32))
     only(workload.kv_cache_dtype, "workload.kv_cache_dtype", tuple(dict.fromkeys(_cache_dtypes(workload))))
     if workload.cache is Cache.STATIC:
-        message = f"{workload.engine.value} keeps its cache in pages; leave cache out, or say paged"
+        message = f"{workload.engine.value} lays its cache out by itself when it starts; leave cache out, or say paged"
         raise InvalidInputError(message, field="workload.cache")
     if workload.num_beams > 1:
         raise NotModelledError("beam search", field="workload.num_beams", modelled=["1"])

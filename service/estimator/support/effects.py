@@ -60,8 +60,8 @@ def _serving(workload: ServeWorkload, layout: Layout) -> Iterator[str]:
         return
     if workload.allocator is not Allocator.DEFAULT:
         yield f"allocator {workload.allocator.value} has no effect: {workload.engine.value} fills its memory when it starts"
-    if workload.engine is Engine.TENSORRT_LLM and workload.enforce_eager:
-        yield "enforce_eager has no effect: no CUDA graphs of TensorRT-LLM are counted"
+    if workload.engine in {Engine.TENSORRT_LLM, Engine.LLAMA_CPP} and workload.enforce_eager:
+        yield f"enforce_eager has no effect: no CUDA graphs of {workload.engine.value} are counted"
     decides = {Attention.SDPA, Attention.EAGER} if workload.engine is Engine.LLAMA_CPP else {Attention.SDPA}
     if workload.attention not in decides:
         yield f"attention {workload.attention.value} has no effect: {workload.engine.value} chooses a kernel of its own"

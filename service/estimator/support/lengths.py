@@ -57,6 +57,9 @@ def check_lengths(model: Architecture, workload: TrainWorkload) -> None:
         if workload.decoder_length is not None:
             what = f"decoder_length of {model.family}, which is no encoder-decoder"
             raise NotModelledError(what, field="workload.decoder_length", modelled=["requests without decoder_length"])
+        if workload.audio_frames is not None:
+            message = f"audio_frames is {workload.audio_frames}; {model.family} reads no audio"
+            raise InvalidInputError(message, field="workload.audio_frames")
         return
     _check_frames(model, workload)
     _check_options(model, workload)

@@ -42,6 +42,7 @@ def _of_megatron(**changes: Any) -> Workload:  # noqa: ANN401 - each field has i
         (a_serving(engine=Engine.VLLM, allocator=Allocator.EXPANDABLE_SEGMENTS), Layout(), "allocator"),
         (a_serving(engine=Engine.VLLM, attention=Attention.EAGER), Layout(), "attention eager"),
         (a_serving(engine=Engine.TENSORRT_LLM, enforce_eager=True), Layout(), "enforce_eager"),
+        (a_serving(engine=Engine.LLAMA_CPP, enforce_eager=True), Layout(), "enforce_eager"),
     ],
 )
 def test_a_word_without_effect_is_told_of(workload: Workload, layout: Layout, said: str) -> None:

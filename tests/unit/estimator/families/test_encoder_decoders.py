@@ -175,6 +175,8 @@ def test_a_decoder_alone_has_no_second_length() -> None:
 
     with pytest.raises(NotModelledError, match="no encoder-decoder"):
         estimate(model, a_training(decoder_length=64), layout=Layout(), device=a_device())
+    with pytest.raises(InvalidInputError, match="reads no audio"):
+        estimate(model, a_training(audio_frames=3000), layout=Layout(), device=a_device())
 
 
 @pytest.mark.parametrize("name", _CONFIGS)
