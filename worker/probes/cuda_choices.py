@@ -87,6 +87,14 @@ def cuda_choices(kernel: Kernel) -> Iterator[None]:
                 yield
 
 
+@contextmanager
+def dropping_by_kernel() -> Iterator[None]:
+    """Let ATen's own code, the math kernel of attention, drop inside as CUDA's kernel does, from the forward pass on."""
+    with torch.library._scoped_library("aten", "IMPL") as library:  # noqa: SLF001 - the one that unregisters at the end
+        library.impl("dropout", _kernel_dropout, "AutogradCPU")
+        yield
+
+
 def _attention_arguments(kernel: Kernel, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
     query, key, value, *rest = args
     if kernel is not Kernel.MATH:

@@ -111,17 +111,18 @@ def _flash(call: Call) -> torch.Tensor:
 
 
 def math_attention(call: Call) -> torch.Tensor:
-    """Run matrix products, which keep the scores."""
-    outputs = _aten._scaled_dot_product_attention_math(  # noqa: SLF001 - an operator's name
-        call.query,
-        call.key,
-        call.value,
-        call.bias,
-        call.dropout_p,
-        call.is_causal,
-        scale=call.scale,
-        enable_gqa=call.grouped,
-    )
+    """Run matrix products, which keep the scores; autocast cast what came in and is off inside (ATen ``autocast_mode.h``)."""
+    with torch.autocast("cpu", enabled=False):
+        outputs = _aten._scaled_dot_product_attention_math(  # noqa: SLF001 - an operator's name
+            call.query,
+            call.key,
+            call.value,
+            call.bias,
+            call.dropout_p,
+            call.is_causal,
+            scale=call.scale,
+            enable_gqa=call.grouped,
+        )
     mixed: torch.Tensor = outputs[0]
     return mixed
 

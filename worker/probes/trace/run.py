@@ -14,6 +14,7 @@ from service.probing.plan import NUM_STEPS, Point
 from service.probing.refusal import Refusal
 from worker.probes.backend import Subject, Tell
 from worker.probes.build import TORCH_DTYPES
+from worker.probes.cuda_choices import dropping_by_kernel
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.recorder import listening, mark
 from worker.probes.serving import make_server, serve
@@ -52,6 +53,7 @@ def run_traced(
     tell("building the model")
     with (
         fake_ranks(subject.layout, subject.rank),
+        dropping_by_kernel(),
         whole_sequences(),
         moved_in_place(),
         _not_collecting(),

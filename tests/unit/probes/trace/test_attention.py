@@ -5,6 +5,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from service.estimator.workload import Attention
+from worker.probes.cuda_choices import dropping_by_kernel
 from worker.probes.trace.attention import attention_with
 from worker.probes.trace.recorder import recording_storages
 
@@ -69,3 +70,25 @@ def test_a_kernel_that_is_asked_for_is_run() -> None:
     """The memory-efficient kernel repeats what is grouped, which it does not know."""
     assert EFFICIENT in operators(asked=Attention.EFFICIENT, groups=1)
     assert "aten.bmm.default" in operators(asked=Attention.MATH)
+
+
+def test_the_math_kernel_drops_as_cudas_does() -> None:
+    """ATen's own dropout keeps a mask of one byte per score, where a CPU's keeps one of four."""
+    with FakeTensorMode(), recording_storages() as recorder, dropping_by_kernel():
+        query = torch.empty(2, 4, 16, 64, dtype=HALF, requires_grad=True)
+        attention_with(Attention.MATH)(query, query, query, dropout_p=0.1)
+        births = [birth for birth in recorder.ledger.births if "dropout" in birth.operator]
+
+    assert [(birth.shape, birth.num_bytes) for birth in births] == [((2, 4, 16, 16), 4 * 2048), ((2, 4, 16, 16), 2048)]
+
+
+def test_autocast_stays_outside_of_the_math_kernel() -> None:
+    """It lowers what comes in; the kernel's own products are in fp32, as they are without it."""
+    with FakeTensorMode(), recording_storages() as recorder:
+        query = torch.empty(2, 4, 16, 64)
+        recorder.ledger.births.clear()
+        with torch.autocast("cpu", dtype=HALF):
+            attention_with(Attention.MATH)(query, query, query)
+        products = [birth.dtype for birth in recorder.ledger.births if "bmm" in birth.operator]
+
+    assert products == ["float32", "float32"]
