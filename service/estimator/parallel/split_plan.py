@@ -28,3 +28,5 @@ TRANSFORMERS = SplitPlan(gathers=True, replicates_kv_heads=False)
 """transformers 5.23, ``base_model_tp_plan`` and ``lm_head: colwise_gather_output``: the embedding is not split."""
 ENGINE = SplitPlan(vocabulary=True)
 """Serving engines (vLLM's ``VocabParallelEmbedding``): embedding and head are split, and KV heads replicated where needed."""
+TORCHTITAN = SplitPlan(vocabulary=True, replicates_kv_heads=False)
+"""torchtitan's ``apply_tp`` (``parallelisms/parallelize_llama.py``): embedding and head are split by rows of DTensor chunks."""

@@ -43,7 +43,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     check_torchtitan(workload, layout)
     ranks = layout.context_parallel
     memory = {} if memory is None else memory
-    local, shared = local_tokens(workload, layout) if ranks > 1 else (workload, layout)
+    local, shared = local_tokens(workload, layout)
     footing = _footing(memory, model, local, shared, ranks)
     check_shape(model, local)
     highs = _highs(memory, _recorded(model, workload, ranks), footing, local, shared)
@@ -55,7 +55,7 @@ def answer(  # noqa: PLR0913 - the front door of a framework: what is asked, whe
     else:
         timeline = timeline_on(footing, local, highs)
         draft = explain_training(footing.model, local, shared, timeline, corrections)
-    streams = _stream_bytes(model, footing, local, shared, heights)
+    streams = _stream_bytes(footing, local, shared, heights)
     draft = replace(draft, gathers=False, kind="torchtitan", stream_bytes=streams)
     warnings = device.warnings_for(workload.precision.compute_dtype)
     return assemble(draft, corrections=corrections, device=device, warnings=warnings, detail=detail, level=level)
@@ -72,8 +72,9 @@ def _footing(memory: dict[object, Any], model: Architecture, workload: TrainWork
 
     def make() -> Footing:
         plain = replace(workload, framework=Framework.TRANSFORMERS, compile=False, float8=False, framework_version=None)
-        check_training(model, plain, layout, per_operation=True)
-        titan = _remembered(memory, (*key, "titan"), lambda: in_torchtitan(model, workload, ranks=ranks))
+        check_training(model, plain, replace(layout, tensor_parallel=1, sequence_parallel=False), per_operation=True)
+        shares = layout.tensor_parallel
+        titan = _remembered(memory, (*key, shares, "titan"), lambda: in_torchtitan(model, workload, ranks=ranks, shares=shares))
         return footing_of(titan, workload, layout)
 
     kept: dict[object, Any] = memory.setdefault("footings", {})
@@ -107,9 +108,7 @@ def _remembered(memory: dict[object, Any], key: object, make: Callable[[], Any])
     return found
 
 
-def _stream_bytes(
-    model: Architecture, footing: Footing, workload: TrainWorkload, layout: Layout, heights: tuple[Height, ...]
-) -> int:
+def _stream_bytes(footing: Footing, workload: TrainWorkload, layout: Layout, heights: tuple[Height, ...]) -> int:
     """Return what the pools of FSDP2's own streams hold beside the highest moment of the compute stream's pool.
 
     The caching allocator keeps a pool per stream: sharded gradients come out of the reduce-scatter stream, all-gather outputs
@@ -118,6 +117,7 @@ def _stream_bytes(
     how = gathering(workload.precision, layout)
     if how is None or layout.shards == 1:
         return 0
+    model = footing.model
     counts = model.parameter_counts()
     block = counts.largest_block * how.gather_bytes
     head = model.head_unit_elements if how.separate else 0

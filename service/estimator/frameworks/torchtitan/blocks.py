@@ -3,13 +3,14 @@
 (torchtitan ``models/llama3/model.py``; ``models/llama/model.py`` before 2025; ``models/qwen3/model/model.py``.)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from service.estimator.dtypes import DType
 from service.estimator.frameworks.torchtitan.ring import ring_flash
 from service.estimator.frameworks.torchtitan.saving import SavedOutputs
+from service.estimator.frameworks.torchtitan.sequence import gathered_sequence, in_parts, scattered_sum, whole_sequence
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import GatedFeedForward
 from service.estimator.modules.self_attention import SelfAttention
@@ -39,6 +40,8 @@ class TitanBlock:
     compiled: bool
     ranks: int = 1
     """Context-parallel ranks, whose keys and values pass by."""
+    shares: int = 1
+    """Tensor-parallel ranks, each of which has its part of every sequence between attention and feed-forward layers."""
     rotates_halves: bool = False
     """Whether cosine and sine, cast to the query's dtype in every layer, rotate it (qwen3), not complex exponentials."""
 
@@ -67,15 +70,29 @@ class TitanBlock:
         tape = run.tape
         saved = SavedOutputs(tape, run.kept_outputs.setdefault(scope, []), selects=self.selects)
         normed = self._normalised(run, self.attention_norm, x, scope)
-        mixed = self._attention(run, normed, scope, saved)
-        tape.free(normed)
+        mixed = self._over_all_tokens(run, normed, saved, lambda whole: self._attention(run, whole, scope, saved))
         middle = add(tape, x, mixed)
         tape.free(mixed)
         normed = self._normalised(run, self.feed_forward_norm, middle, scope)
-        fed = self._feed_forward(run, normed, scope, saved)
-        tape.free(normed)
+        fed = self._over_all_tokens(run, normed, saved, lambda whole: self._feed_forward(run, whole, scope, saved))
         y = add(tape, middle, fed)
         tape.free(fed, middle, x)
+        return y
+
+    def _over_all_tokens(self, run: Recording, x: Value, saved: SavedOutputs, layer: Callable[[Value], Value]) -> Value:
+        """Return what a layer makes of all ranks' tokens, added up for this rank's; ``x``, this rank's, is dropped.
+
+        A caller's frame has ``x`` and what was gathered until the layer's last product is added up.
+        """
+        tape, own = run.tape, x.numel
+        whole = gathered_sequence(tape, x, self.shares)
+        with whole_sequence(run, self.shares):
+            y = layer(whole)
+        if self.shares > 1:
+            parts = in_parts(tape, y)
+            y = saved.reduced(lambda: scattered_sum(tape, parts, own))
+            tape.free(parts)
+        tape.free(whole, x)
         return y
 
     def _normalised(self, run: Recording, norm: Norm, x: Value, scope: str) -> Value:

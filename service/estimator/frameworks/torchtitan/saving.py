@@ -28,6 +28,10 @@ class SavedOutputs:
         """Return attention, kept with its ``statistics``, the bytes of one fp32 per row."""
         return self._saved(make, statistics)
 
+    def reduced(self, make: Callable[[], Value]) -> Value:
+        """Return the output of a reduce-scatter, kept."""
+        return self._saved(make)
+
     def _saved(self, make: Callable[[], Value], *before: Size) -> Value:
         tape = self.tape
         if not self.selects:

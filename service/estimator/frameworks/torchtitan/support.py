@@ -11,7 +11,6 @@ LOSS_NOT_COMPILED = ("2024-12-19", "2025-04")
 
 
 _ONE_WAY = {
-    "tensor_parallel": "1: which activations torchtitan's sequence-parallel plan splits has no term",
     "pipeline_parallel": "1, or framework megatron",
     "expert_parallel": "1, or framework megatron",
     "virtual_pipeline_stages": "1, or framework megatron",
@@ -26,16 +25,20 @@ def compiles_loss(workload: TrainWorkload) -> bool:
 
 
 def local_tokens(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorkload, Layout]:
-    """Return the step of one context-parallel rank: its share of each sequence, with states over data and context ranks.
+    """Return the step of one rank: its share of each sequence, with states over data and context ranks.
 
-    Sequences are split into twice as many parts as there are ranks, of which each takes an early and a late one.
+    For context ranks, sequences are split into twice as many parts as there are ranks, of which each takes an early and a late
+    one; its tensor-parallel ranks share those between them.
     """
-    ranks = layout.context_parallel
-    if workload.sequence_length % (2 * ranks):
-        message = f"sequence_length {workload.sequence_length} is no multiple of {2 * ranks}, twice the context_parallel ranks"
+    shares = layout.context_parallel * layout.tensor_parallel
+    if shares == 1:
+        return workload, layout
+    if workload.sequence_length % (2 * shares):
+        what = f"sequence_length {workload.sequence_length} is no multiple of {2 * shares}"
+        message = f"{what}, twice the context_parallel x tensor_parallel ranks (torchtitan's seq_len_divisor)"
         raise InvalidInputError(message, field="workload.sequence_length")
-    local = replace(workload, sequence_length=workload.sequence_length // ranks)
-    return local, replace(layout, context_parallel=1, data_parallel=layout.data_parallel * ranks)
+    local = replace(workload, sequence_length=workload.sequence_length // shares)
+    return local, replace(layout, context_parallel=1, data_parallel=layout.data_parallel * layout.context_parallel)
 
 
 def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
@@ -44,6 +47,8 @@ def check_torchtitan(workload: TrainWorkload, layout: Layout) -> None:
         raise NotModelledError(f"{workload.method.value} in torchtitan", field="workload.method", modelled=["full"])
     _check_layout(layout)
     _check_words(workload)
+    if layout.tensor_parallel > 1:
+        _check_vocabulary(workload)
 
 
 def _check_layout(layout: Layout) -> None:
@@ -54,6 +59,18 @@ def _check_layout(layout: Layout) -> None:
         raise NotModelledError(
             f"torchtitan on {layout.sharding.value} ranks", field="layout.sharding", modelled=["fsdp2", "one GPU"]
         )
+
+
+def _check_vocabulary(workload: TrainWorkload) -> None:
+    """Raise for losses over a vocabulary that ranks share which have no term."""
+    if workload.loss is not Loss.FULL_LOGITS:
+        what = f"loss {workload.loss.value} over a vocabulary that tensor_parallel ranks share"
+        raise NotModelledError(what, field="workload.loss", modelled=["full_logits"])
+    if compiles_loss(workload):
+        what = "a compiled loss over a vocabulary that tensor_parallel ranks share, of which inductor keeps what it chooses"
+        first, last = LOSS_NOT_COMPILED
+        modelled = [f"framework_version from {first} to {last}, whose loss is not compiled", "compile false"]
+        raise NotModelledError(what, field="workload.framework_version", modelled=modelled)
 
 
 def _check_words(workload: TrainWorkload) -> None:
