@@ -70,29 +70,33 @@ class TitanBlock:
         tape = run.tape
         saved = SavedOutputs(tape, run.kept_outputs.setdefault(scope, []), selects=self.selects)
         normed = self._normalised(run, self.attention_norm, x, scope)
-        mixed = self._over_all_tokens(run, normed, saved, lambda whole: self._attention(run, whole, scope, saved))
+        mixed = self._over_all_tokens(run, normed, lambda whole: self._attention(run, whole, scope, saved))
         middle = add(tape, x, mixed)
         tape.free(mixed)
         normed = self._normalised(run, self.feed_forward_norm, middle, scope)
-        fed = self._over_all_tokens(run, normed, saved, lambda whole: self._feed_forward(run, whole, scope, saved))
+        fed = self._over_all_tokens(run, normed, lambda whole: self._feed_forward(run, whole, scope, saved))
         y = add(tape, middle, fed)
         tape.free(fed, middle, x)
         return y
 
-    def _over_all_tokens(self, run: Recording, x: Value, saved: SavedOutputs, layer: Callable[[Value], Value]) -> Value:
-        """Return what a layer makes of all ranks' tokens, added up for this rank's; ``x``, this rank's, is dropped.
+    def _over_all_tokens(self, run: Recording, x: Value, layer: Callable[[Value], Value]) -> Value:
+        """Return what a layer makes of all ranks' tokens for this rank's ``x``, which is dropped.
 
         A caller's frame has ``x`` and what was gathered until the layer's last product is added up.
         """
-        tape, own = run.tape, x.numel
-        whole = gathered_sequence(tape, x, self.shares)
+        whole = gathered_sequence(run.tape, x, self.shares)
         with whole_sequence(run, self.shares):
             y = layer(whole)
-        if self.shares > 1:
-            parts = in_parts(tape, y)
-            y = saved.reduced(lambda: scattered_sum(tape, parts, own))
-            tape.free(parts)
-        tape.free(whole, x)
+        run.tape.free(whole, x)
+        return y
+
+    def _added_up(self, run: Recording, partial: Value, saved: SavedOutputs) -> Value:
+        """Return the sum over the ranks of this rank's tokens; ``partial`` is dropped."""
+        if self.shares == 1:
+            return partial
+        parts = in_parts(run.tape, partial)
+        y = saved.reduced(lambda: scattered_sum(run.tape, parts, self.shares))
+        run.tape.free(parts, partial)
         return y
 
     def _normalised(self, run: Recording, norm: Norm, x: Value, scope: str) -> Value:
@@ -121,7 +125,7 @@ class TitanBlock:
         kernel = partial(ring_flash, ranks=self.ranks) if self.ranks > 1 else kernels.flash
         mixed = saved.attention(lambda: kernel(tape, query, keys, values, heads), statistics)
         tape.free(query, keys, values, *((key, value) if repeats > 1 else ()))
-        result = saved.product(lambda: run.linear(how.output, mixed, scope))
+        result = self._added_up(run, saved.product(lambda: run.linear(how.output, mixed, scope)), saved)
         tape.free(mixed)
         return result
 
@@ -161,6 +165,6 @@ class TitanBlock:
         up = saved.product(lambda: run.linear(how.up, x, scope))
         product = multiply(tape, activated, up)
         tape.free(activated, up)
-        result = saved.product(lambda: run.linear(how.down, product, scope))
+        result = self._added_up(run, saved.product(lambda: run.linear(how.down, product, scope)), saved)
         tape.free(product)
         return result

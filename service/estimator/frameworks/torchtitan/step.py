@@ -42,8 +42,8 @@ class RankStep(Step):
             positions = integers(tape, run.extent.positions(1))
         tape.free(masked, mask)
         parts = in_parts(tape, partial)
-        x = scattered_sum(tape, parts, run.extent.tokens(hidden))
-        tape.free(parts)
+        x = scattered_sum(tape, parts, self.ranks)
+        tape.free(parts, partial)
         return Embedded(x=x, passed=(positions,))
 
     def _make_tables(self, hidden: DType) -> None:
