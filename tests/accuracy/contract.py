@@ -1,7 +1,6 @@
 """Asks a traced case's question in the words of the HTTP contract."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from service.estimator.dtypes import DType
 from service.estimator.layout import Layout, Sharding
@@ -105,7 +104,8 @@ def _training(options: Options, precision: Precision) -> TrainWorkload:
         method=Method.FULL if lora is None else Method.LORA,
         precision=precision,
         optimizer=_OPTIMIZERS[options["optimizer"]],
-        activation_checkpointing=_checkpointing(options.get("checkpointing", False)),
+        activation_checkpointing=Checkpointing.FULL if options.get("checkpointing", False) else Checkpointing.NONE,
+        reentrant_checkpointing=options.get("checkpointing") == "reentrant",
         attention=_ATTENTION[options["attn"]],
         keeps_logits=options.get("keep_outputs", True),
         padding_mask=options.get("padding_mask") == "padded",  # a mask of ones pads nothing, and transformers drops it
@@ -122,13 +122,6 @@ def _lora(options: Options) -> Lora | None:
         return None
     targets: list[str] | None = options.get("lora_targets")
     return Lora(rank=options["lora"], targets=None if targets is None else tuple(targets))
-
-
-def _checkpointing(option: Any) -> Checkpointing:  # noqa: ANN401 - the tracer writes a boolean or a word
-    if option == "reentrant":
-        message = "checkpointing reentrant: the contract's checkpointing is the non-reentrant one"
-        raise NotInContractError(message)
-    return Checkpointing.FULL if option else Checkpointing.NONE
 
 
 def _refuse_unspeakable(options: Options) -> None:
