@@ -29,6 +29,8 @@ def torchtitan_tables(workload: TrainWorkload, layout: Layout) -> dict[str, dict
         "context_parallel_degree": layout.context_parallel,
         "pipeline_parallel_degree": layout.pipeline_parallel,
     }
+    if layout.tensor_parallel > 1:
+        parallelism["disable_loss_parallel"] = False
     name, implementation = _OPTIMIZERS.get(workload.optimizer, (workload.optimizer, "foreach"))
     return {
         "training": training,

@@ -181,11 +181,12 @@ def test_torchtitans_tables_hold_the_layout() -> None:
     asked = replace(
         BATCHED, framework=Framework.TORCHTITAN, activation_checkpointing=Checkpointing.SELECTIVE, optimizer="adamw_fused"
     )
-    launch = launch_of(a_job(asked, replace(FULLY_SHARDED, data_parallel=8, context_parallel=2)))
+    launch = launch_of(a_job(asked, replace(FULLY_SHARDED, data_parallel=8, context_parallel=2, tensor_parallel=4)))
     read = tomllib.loads(launch.files["torchtitan.toml"])
 
     degrees = read["parallelism"]
     assert (degrees["data_parallel_shard_degree"], degrees["context_parallel_degree"]) == (8, 2)
+    assert (degrees["tensor_parallel_degree"], degrees["disable_loss_parallel"]) == (4, False)
     assert (read["training"]["global_batch_size"], read["training"]["seq_len"]) == (64, 4096)
     assert read["activation_checkpoint"] == {"mode": "selective", "selective_ac_option": "op"}
     assert read["optimizer"] == {"name": "AdamW", "implementation": "fused"}
