@@ -122,7 +122,7 @@ def test_70b_takes_whole_nodes() -> None:
     assert plan.num_gpus == 24
     assert re.match(r"optimizer states alone need 1(28|29)\.\d+ GiB per GPU of 79.15 GiB usable", plan.rejected[3].reason)
     assert plan.rejected[3].component == "optimizer_states"
-    assert plan.searched.estimated < 8 * len(plan.rejected)
+    assert plan.searched.estimated < 10 * len(plan.rejected)
     assert plan.searched.pruned["states_alone"] > 0
 
 
