@@ -38,7 +38,7 @@ FLOORS = {
     "serving, decode": (1e-6, 5e-5),
 }
 """Median and maximum of the absolute relative error: what is reached now, rounded up."""
-CASES = {"parameters, total": 96, "training, peak": 296, "FSDP2 rank, peak": 26, "serving, cache": 49}
+CASES = {"parameters, total": 96, "training, peak": 297, "FSDP2 rank, peak": 26, "serving, cache": 49}
 """Questions that were answered when these floors were set; a refusal must not make a floor easier to hold."""
 
 
