@@ -20,9 +20,10 @@ def depth(kind: type[ServiceError]) -> int:
 def test_the_drawing_names_every_error_at_its_place() -> None:
     """Somebody who reads the docstring knows what can be caught, and where it hangs."""
     drawn = [
-        (line.index("── ") // 5 + 1, line.split("── ")[1].split()[0])
+        (line.index("── ") // 5 + 1, name)
         for line in (errors.__doc__ or "").splitlines()
         if "── " in line
+        for name in re.findall(r"\w+Error\b", line)
     ]
 
     assert sorted(drawn) == sorted((depth(kind), kind.__name__) for kind in descendants(ServiceError))
