@@ -120,6 +120,8 @@ class Splits:
         return replace(asked, framework=way.framework) if isinstance(asked, TrainWorkload) and way.framework else asked
 
     def _refuse_degrees(self, way: Way, words: Mapping[str, object]) -> None:
+        if self.refused is not None:
+            return
         stage = self._asked.zero_stage if self._asked.zero_stage in way.stages else way.stages[-1]
         placed: dict[str, object] = {"sharding": self.sharding(way), "zero_stage": stage, **words}
         with suppress(InvalidInputError):

@@ -38,6 +38,8 @@ def local_tokens(workload: TrainWorkload, layout: Layout) -> tuple[TrainWorkload
         message = f"{what}, twice the context_parallel x tensor_parallel ranks (torchtitan's seq_len_divisor)"
         raise InvalidInputError(message, field="workload.sequence_length")
     local = replace(workload, sequence_length=workload.sequence_length // shares)
+    if layout.context_parallel == 1:
+        return local, layout
     return local, replace(layout, context_parallel=1, data_parallel=layout.data_parallel * layout.context_parallel)
 
 
