@@ -69,7 +69,7 @@ def gathered(tape: Tape, x: Value, whole: Size, category: Category) -> Value:
 
 
 def scattered(tape: Tape, x: Value, ranks: int) -> Value:
-    """Return one rank's columns of ``x``, a copy; the gradient is gathered from all ranks as forward's columns are."""
+    """Return one rank's part of ``x``, a copy or a sum of all ranks'; the gradient is gathered as forward's parts are."""
 
     def backward(_: Storage) -> None:
         stacked = tape.scratch(x.numel, x.dtype)
@@ -77,9 +77,4 @@ def scattered(tape: Tape, x: Value, ranks: int) -> Value:
         tape.release(stacked)
         tape.send(x, grad)
 
-    return tape.emit(_share(x.numel, ranks), x.dtype, inputs=(x,), backward=backward)
-
-
-def _share(size: Size, ranks: int) -> Size:
-    a, b, c, d, e, f = size
-    return (a // ranks, b // ranks, c // ranks, d // ranks, e // ranks, f // ranks)
+    return tape.emit(sizes.rows(x.numel, ranks), x.dtype, inputs=(x,), backward=backward)

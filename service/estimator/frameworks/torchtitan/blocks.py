@@ -10,11 +10,12 @@ from functools import partial
 from service.estimator.dtypes import DType
 from service.estimator.frameworks.torchtitan.ring import ring_flash
 from service.estimator.frameworks.torchtitan.saving import SavedOutputs
-from service.estimator.frameworks.torchtitan.sequence import gathered_sequence, in_parts, scattered_sum, whole_sequence
+from service.estimator.frameworks.torchtitan.sequence import gathered_sequence, in_parts, whole_sequence
 from service.estimator.modules.attention import Attention
 from service.estimator.modules.feedforward import GatedFeedForward
 from service.estimator.modules.self_attention import SelfAttention
 from service.estimator.modules.weights import Linear, Norm, Weight
+from service.estimator.parallel.collectives import scattered
 from service.estimator.recording import Recording
 from service.estimator.tape import kernels, sizes
 from service.estimator.tape.elementwise import add, cast, chain, from_input, multiply, rotate, times_table
@@ -95,7 +96,7 @@ class TitanBlock:
         if self.shares == 1:
             return partial
         parts = in_parts(run.tape, partial)
-        y = saved.reduced(lambda: scattered_sum(run.tape, parts, self.shares))
+        y = saved.reduced(lambda: scattered(run.tape, parts, self.shares))
         run.tape.free(parts, partial)
         return y
 

@@ -66,15 +66,3 @@ def gathered_sequence(tape: Tape, x: Value, ranks: int) -> Value:
 def in_parts(tape: Tape, x: Value) -> Value:
     """Return a copy of ``x`` whose ranks' parts lie one after another; ``x`` stays."""
     return tape.emit(x.numel, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))
-
-
-def scattered_sum(tape: Tape, x: Value, ranks: int) -> Value:
-    """Return the sum of what all ranks have of this rank's tokens; its gradient is gathered from all."""
-
-    def backward(_: Storage) -> None:
-        stacked = tape.scratch(x.numel, x.dtype)
-        grad = tape.scratch(x.numel, x.dtype)
-        tape.release(stacked)
-        tape.send(x, grad)
-
-    return tape.emit(sizes.rows(x.numel, ranks), x.dtype, inputs=(x,), backward=backward)

@@ -5,7 +5,8 @@
 
 from service.estimator.architecture import Embedded
 from service.estimator.dtypes import DType
-from service.estimator.frameworks.torchtitan.sequence import gathered_sequence, in_parts, scattered_sum, whole_sequence
+from service.estimator.frameworks.torchtitan.sequence import gathered_sequence, in_parts, whole_sequence
+from service.estimator.parallel.collectives import scattered
 from service.estimator.step import Step
 from service.estimator.tape import sizes
 from service.estimator.tape.elementwise import cast
@@ -42,7 +43,7 @@ class RankStep(Step):
             positions = integers(tape, run.extent.positions(1))
         tape.free(masked, mask)
         parts = in_parts(tape, partial)
-        x = scattered_sum(tape, parts, self.ranks)
+        x = scattered(tape, parts, self.ranks)
         tape.free(parts, partial)
         return Embedded(x=x, passed=(positions,))
 
