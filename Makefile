@@ -50,10 +50,10 @@ compiled: $(STAMP)
 	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 bench: $(STAMP) ## print the speed of estimate, of the API and of a cold CLI
-	$(BIN)/python -m deploy.bench
+	$(BIN)/python -m tests.bench
 
 bench-page: $(STAMP) ## print how soon the dashboard repaints after a key, in headless Chromium
-	$(BIN)/python -m deploy.bench.repricing
+	$(BIN)/python -m tests.bench.repricing
 
 accuracy: $(STAMP) ## score the estimator against tests/data/truth and print the table
 	$(BIN)/python -m tests.accuracy
@@ -62,25 +62,25 @@ traced: $(STAMP) ## trace every case of the truth anew, ranks too, and compare; 
 	$(BIN)/python -m tests.accuracy.traced $(ARGS)
 
 priors: $(STAMP) ## trace what is shipped as measured, and keep what the estimator does not meet by itself
-	$(BIN)/python -m deploy.priors --write --ship
+	$(BIN)/python -m tests.accuracy.priors --write --ship
 
 chaos: $(STAMP) ## kill everything at random, 200 jobs: nothing lost, twice or wrong; prints how soon all is well again
-	$(BIN)/python -m deploy.chaos
+	$(BIN)/python -m tests.chaos
 
 load: $(STAMP) ## put two replicas under 500 fits a second for a minute, while measurements run
-	$(BIN)/python -m deploy.load $(ARGS)
+	$(BIN)/python -m tests.load $(ARGS)
 
 contract: $(STAMP) ## hold the running API against its OpenAPI document with Schemathesis, three seeds: twenty minutes
 	$(BIN)/python -m tests.e2e.contract $(ARGS)
 
 client: $(STAMP) ## generate the Python client anew, after a change of routes or schemas
-	$(BIN)/python -m deploy.client --write
+	$(BIN)/python -m deploy.release.client --write
 
 packaging: $(STAMP) ## install the wheel into an empty environment and run the commands of the images; needs a package index
-	$(BIN)/python -m deploy.packaging $(ARGS)
+	$(BIN)/python -m deploy.release.packaging $(ARGS)
 
 gpu-sweep: $(STAMP) ## measure over a hundred configurations on this machine's GPU into OUT (sweep.jsonl), beside their predictions
-	$(BIN)/python -m deploy.gpu_sweep --out $(or $(OUT),sweep.jsonl)
+	$(BIN)/python -m tests.gpu.sweep --out $(or $(OUT),sweep.jsonl)
 
 gpu-check: $(STAMP) ## say what works on this machine's GPU
 	$(BIN)/python -m worker.probes.cuda.check

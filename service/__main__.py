@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
-from service.cli.faults import PIPE_CLOSED, let_go, open_closed, tell
-from service.cli.parser import ERROR, Parser
-from service.errors import InvalidRequestError
+from service.base.errors import InvalidRequestError
+from service.terminal.arguments import ERROR, Parser
+from service.terminal.errors import PIPE_CLOSED, let_go, open_closed, tell
 
 COMMANDS = {
     "up": "start everything, embedded, in the foreground",
@@ -34,7 +34,7 @@ COMMANDS = {
     "calibrations": "list what was learnt from measurements, measure it again",
     "version": "print the version",
 }
-"""Command → one line of help; its module is ``service.cli.<name with underscores>``."""
+"""Command → one line of help; its module is ``service.cli.commands.<name with underscores>``."""
 INTERRUPTED = 130
 """What a shell reports for a program that ended by SIGINT: 128 + 2."""
 
@@ -64,7 +64,7 @@ def _dispatch(given: Sequence[str]) -> int:
     name = "version" if given[0] == "--version" else given[0]
     if name not in COMMANDS:
         raise InvalidRequestError(_unknown(name))
-    module = import_module(f"service.cli.{name.replace('-', '_')}")
+    module = import_module(f"service.cli.commands.{name.replace('-', '_')}")
     parser = Parser(prog=f"headroom {name}", description=module.__doc__)
     module.add_arguments(parser)
     code: int = module.run(parser.parse_args(given[1:]))

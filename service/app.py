@@ -13,7 +13,12 @@ from prometheus_client import disable_created_metrics
 from sqlalchemy import Engine
 
 from service.access.hosts import access_for
-from service.api import (
+from service.api.application import Lifespan, make_application
+from service.api.http.auth import Access, Guard, Tokens
+from service.api.http.dependencies import Parts
+from service.api.http.rate_limits import quota_of, rate_of
+from service.api.metrics.registry import Build, Metrics
+from service.api.resources import (
     accuracy,
     calibrations,
     ceilings,
@@ -22,41 +27,36 @@ from service.api import (
     gpus,
     how_many,
     keys,
-    measurements,
     models,
     operations,
     plans,
     reservations,
-    withdrawals,
     workers,
 )
-from service.api.application import Lifespan, make_application
-from service.api.guard import Access, Guard, Tokens
-from service.api.limits import quota_of, rate_of
-from service.api.metrics import Build, Metrics
-from service.api.parts import Parts
+from service.api.resources.measurements import jobs as measurements
+from service.api.resources.measurements import withdrawals
+from service.base.errors import StartupError
 from service.catalog import models as catalogue
 from service.db.migrate import head_revision
 from service.db.session import make_engine, make_sessions
-from service.errors import StartupError
 from service.estimator.estimate import PlanCache
-from service.jobs.bell import BackgroundBell, Bell, connect_to_ring, no_bell
-from service.settings import Settings
+from service.jobs.notify import BackgroundBell, Bell, connect_to_ring, no_bell
+from service.runtime.settings import Settings
 from service.telemetry import spans
-from service.usecases import calibrations as stored_calibrations
-from service.usecases import keys as stored_keys
-from service.usecases import models as stored_models
-from service.usecases.access import Sessions
-from service.usecases.accuracy import learnt
-from service.usecases.census import Registrar, Slow, take_census
-from service.usecases.corrections import CorrectionBook
-from service.usecases.environments import running_environments
-from service.usecases.health import check
-from service.usecases.keys import KeyBook
-from service.usecases.refresh import Refresher
-from service.usecases.shipped import shipped_members
-from service.usecases.specs import SpecBook, catalogue_model, stored_model
-from service.usecases.throttle import make_throttle
+from service.usecases.access import keys as stored_keys
+from service.usecases.access.keys import KeyBook
+from service.usecases.access.rate_limits import make_throttle
+from service.usecases.jobs.environments import running_environments
+from service.usecases.learning import calibrations as stored_calibrations
+from service.usecases.learning.accuracy import learnt
+from service.usecases.learning.corrections import CorrectionBook
+from service.usecases.learning.shipped_priors import shipped_members
+from service.usecases.operations.health import check
+from service.usecases.operations.metrics_snapshot import Registrar, Slow, take_census
+from service.usecases.operations.refresh import Refresher
+from service.usecases.stored import Sessions
+from service.usecases.stored_specs import models as stored_models
+from service.usecases.stored_specs.spec_cache import SpecBook, catalogue_model, stored_model
 from service.web import pages
 
 REFRESH_INTERVAL_S = 1.0
@@ -145,7 +145,7 @@ def _tokens(settings: Settings) -> Tokens | None:
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None
     try:
-        from service.usecases.tokens import make_tokens  # noqa: PLC0415 - what it needs is an extra
+        from service.usecases.access.tokens import make_tokens  # noqa: PLC0415 - what it needs is an extra
     except ModuleNotFoundError as error:
         message = f"HEADROOM_OIDC_ISSUER is set, and {error.name} is not installed: pip install 'gpu-headroom[oidc]'"
         raise StartupError(message) from error

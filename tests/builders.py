@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from service.estimator.architecture import Architecture
-from service.estimator.build import build_decoder
-from service.estimator.device import Device
-from service.estimator.families.moe_tree import MoeSpec, build_moe
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.spec import DecoderSpec
-from service.estimator.units import GIB
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.moe.tree import MoeSpec, build_moe
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.trees.decoder import build_decoder
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.units import GIB
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
 
 TINY = DecoderSpec(
     family="llama",

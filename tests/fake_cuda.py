@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from service.estimator.workload import Allocator
+from service.estimator.values.workload import Allocator
 from worker.probes.cuda.driver import AllocatorBytes, DeviceFacts, Moment
 
 MIB = 1024**2

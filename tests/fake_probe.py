@@ -16,10 +16,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from service.jobs.codec import decode_request, encode_line
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, Progress, Sample
-from service.jobs.wire import decode_request, encode_line
 from tests.job_builders import a_result
-from worker.probes.shelf import Shelf
+from worker.probes.artifacts import Shelf
 
 Step = dict[str, object]
 

@@ -3,9 +3,9 @@
 import gzip
 from hashlib import sha256
 
-from service.db.measurement import PackedArtifact
-from service.estimator.layout import Layout
-from service.estimator.workload import TrainWorkload
+from service.db.records.measurements import PackedArtifact
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import TrainWorkload
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import (
     InstantReading,

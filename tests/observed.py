@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.api.metrics import Build, Metrics
-from service.db.values import (
+from service.api.metrics.registry import Build, Metrics
+from service.db.records.stored import (
     CalibrationAge,
     ClassAccuracy,
     ErrorCount,
@@ -14,10 +14,10 @@ from service.db.values import (
     QueueCount,
     Surprises,
 )
-from service.usecases.accuracy import Learnt
-from service.usecases.census import Census, Reading
-from service.usecases.load import Load
-from service.usecases.workers import SeenWorker, WorkerState
+from service.usecases.jobs.workers import SeenWorker, WorkerState
+from service.usecases.learning.accuracy import Learnt
+from service.usecases.operations.load import Load
+from service.usecases.operations.metrics_snapshot import Census, Reading
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _GPU = {"device": "cuda", "sku": "H200", "name": "NVIDIA H200", "uuid": "GPU-1", "driver": "580.1", "memory_bytes": 7}

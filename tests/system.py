@@ -13,11 +13,11 @@ from uuid import UUID
 import psutil
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.measurement import StoredMeasurement
-from service.jobs.bell import Ring, no_bell
+from service.db.records.measurements import StoredMeasurement
+from service.jobs.notify import Ring, no_bell
 from service.jobs.states import Status
-from service.settings import Settings
-from service.usecases import measurements
+from service.runtime.settings import Settings
+from service.usecases.jobs import measurements
 from tests.job_builders import a_request
 from tests.waiting import eventually
 

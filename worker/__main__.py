@@ -7,31 +7,31 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from service import logs
-from service.cli.faults import tell
-from service.cli.parser import Parser, one_of, shown
-from service.cli.worker import DEVICES
+from service.base.errors import StartupError
 from service.db.session import make_engine, make_sessions
-from service.errors import StartupError
-from service.jobs.bell import refuse_pickle
 from service.jobs.contract import ProbeDevice
-from service.settings import Settings
+from service.jobs.notify import refuse_pickle
+from service.runtime import logs
+from service.runtime.settings import Settings
 from service.telemetry.spans import is_wanted
-from service.usecases.access import Sessions
-from service.usecases.workers import WorkerInfo
+from service.terminal.arguments import Parser, one_of, shown
+from service.terminal.errors import tell
+from service.usecases.jobs.workers import WorkerInfo
+from service.usecases.stored import Sessions
 from worker.gpus import Post, Supervisor
+from worker.loop import Shift
 from worker.machine import NoGpuError, describe, has_gpu
 from worker.nvml.gpus import Gpu, list_gpus
 from worker.nvml.idle import IdleGpu
 from worker.nvml.library import NvmlUnavailableError, opened
 from worker.nvml.visible import UnknownGpuError, chosen_gpus
-from worker.shift import Shift
 from worker.tasks import Workplace
 
 PROBE_COMMAND = (sys.executable, "-m", "worker.probes")
 PROBE_PACKAGES = ("torch", "transformers", "peft")
 EXIT_CANNOT_START = 2
 AUTO = "auto"
+DEVICES = ("cpu", "trace", "cuda", AUTO)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

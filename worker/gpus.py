@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
-from service.logs import logger
+from service.runtime.logs import logger
 from worker.nvml.gpus import Gpu
 from worker.process import die_with_parent
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 
-from service.errors import UnavailableError
+from service.base.errors import UnavailableError
 from service.jobs.states import Lease
-from service.logs import logger
+from service.runtime.logs import logger
 
 LOOK_INTERVAL_S = 1.0
 """How often a running attempt asks whether it is still wanted; a lease is renewed less often, since that is a write."""

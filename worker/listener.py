@@ -16,9 +16,9 @@ from rq.serializers import JSONSerializer
 from rq.utils import now
 from rq.worker import WorkerStatus
 
-from service.jobs.bell import GuardedJob, open_queue, read_ring
 from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
-from service.logs import logger
+from service.jobs.notify import GuardedJob, open_queue, read_ring
+from service.runtime.logs import logger
 
 WORKER_TTL_S = 30
 MAINTENANCE_INTERVAL_S = 30

@@ -12,7 +12,7 @@ from typing import Any
 
 from service.catalog.gpus import entries_named
 from service.jobs.contract import ProbeDevice
-from service.usecases.workers import WorkerInfo
+from service.usecases.jobs.workers import WorkerInfo
 from worker.nvml.gpus import Gpu, cuda_version, driver_version, list_gpus
 from worker.nvml.library import Api, NvmlUnavailableError, opened
 from worker.nvml.visible import UnknownGpuError, visible_gpus

@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO
 
+from service.jobs.codec import decode_line, encode_request
 from service.jobs.contract import ProbeFailure, ProbeLine, ProbeNews, ProbeRequest, ProbeResult, ProtocolError
-from service.jobs.wire import decode_line, encode_request
-from service.logs import logger
-from worker.relay import event_of
+from service.runtime.logs import logger
+from worker.probe_log import event_of
 
 TERMINATE_GRACE_S = 2.0
 """How long a probe that is told to end may take: with the look at the row, a cancelled job ends well within six seconds."""

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from service.errors import ServiceError, UnavailableError
+from service.base.errors import ServiceError, UnavailableError
 from service.jobs.contract import Planned, ProbeNews, Progress, Sample
-from service.logs import logger
-from service.usecases.attempts import Unwritten
+from service.runtime.logs import logger
+from service.usecases.jobs.attempts import Unwritten
 
 REPORT_INTERVAL_S = 0.5
 MAX_WAITING_SAMPLES = 10_000

@@ -7,22 +7,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from service.db.measurement import PackedArtifact
+from service.db.records.measurements import PackedArtifact
 from service.jobs.contract import JobPayload, ProbeDevice, ProbeFailure, ProbeResult, ProtocolError
 from service.jobs.states import Lease
-from service.logs import logger
-from service.settings import Settings
+from service.runtime.logs import logger
+from service.runtime.settings import Settings
 from service.telemetry.origin import TRACEPARENT_VARIABLE, begin, to_environ
 from service.telemetry.spans import Kind, span, traced, traceparent
-from service.usecases import attempts, outcomes
-from service.usecases.access import Sessions
-from service.usecases.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten
-from worker.files import Files, open_files
+from service.usecases.jobs import attempts, outcomes
+from service.usecases.jobs.attempts import NOTHING_UNWRITTEN, Attempt, Unwritten
+from service.usecases.stored import Sessions
+from worker.artifact_files import Files, open_files
 from worker.lease import keep_lease
-from worker.patience import insist
+from worker.probe_log import Relay
 from worker.process import DeadlineExceeded, Died, Outcome, Stopped, follow, kill_group, start_probe
-from worker.relay import Relay
 from worker.reporter import Reporter
+from worker.retry import insist
 
 _log = logger(__name__)
 

@@ -43,7 +43,7 @@ SELECT DISTINCT ON (key, quantity) id, key, quantity, kind, family, environment,
        EXTRACT(epoch FROM now() - created_at)::double precision AS age_s
 FROM calibrations ORDER BY key, quantity, created_at DESC, id DESC
 """
-# As service.planner.inventory and placement_supply count: a node that is drained has none, reserved slices are no whole GPUs.
+# As service.planner.cluster counts (inventory, supply): a node that is drained has none, reserved slices are no whole GPUs.
 _GPUS = """
 WITH promised AS (
     SELECT r.cluster_id, share ->> 'pool' AS pool, share ->> 'node' AS node, sum((share ->> 'num_gpus')::bigint) AS gpus

@@ -3,7 +3,7 @@
 import ipaddress
 import socket
 
-from service.errors import StartupError
+from service.base.errors import StartupError
 
 
 def reachable_addresses(host: str) -> tuple[str, ...]:

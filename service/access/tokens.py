@@ -11,7 +11,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from service.access.keys import OF_ISSUER, Principal, Scope, granted
-from service.errors import UnauthorizedError
+from service.base.errors import UnauthorizedError
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 LEEWAY_S = 30.0

@@ -10,15 +10,15 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
-from service.api import docs
-from service.api.decoding import MAX_BODY_BYTES, read_query
-from service.api.edge import Edge
-from service.api.openapi import document
-from service.api.operation import Operation
-from service.api.options import Options
-from service.api.parts import Parts
-from service.api.problems import HANDLERS
-from service.api.schemas.fields import NoQuery
+from service.api.http import docs
+from service.api.http.decoding import MAX_BODY_BYTES, read_query
+from service.api.http.dependencies import Parts
+from service.api.http.middleware import Edge
+from service.api.http.openapi import document
+from service.api.http.operation import Operation
+from service.api.http.options import Options
+from service.api.http.problems import HANDLERS
+from service.contract.schemas.fields import NoQuery
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 

@@ -9,10 +9,10 @@ from service.calibration.derive import Bound, Calibration, Exact
 from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
 from service.calibration.field import least_at
 from service.calibration.pool import Level, Pool
-from service.estimator.architecture import Architecture
-from service.estimator.corrections import NOTHING, Corrections, InstantCorrection
-from service.estimator.layout import Layout
-from service.estimator.workload import TrainWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.corrections import NOTHING, Corrections, InstantCorrection
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import TrainWorkload, Workload
 
 MEASURED, CALIBRATED, ANALYTIC = "measured", "calibrated", "analytic"
 ONLY_PART = "all"

@@ -6,7 +6,7 @@ part in what they are residuals of. With fewer residuals than that there is no s
 
 from math import comb
 
-from service.estimator.intervals import LEVEL
+from service.estimator.memory.intervals.ends import LEVEL
 
 
 def too_many_outside(num_outside: int, num_measured: int, level: float = LEVEL) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from service.calibration.derive import Bound, Calibration
 from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredPoint, Quantity
 from service.calibration.sift import Rejected
-from service.estimator.corrections import MOST_PER_MILLE
+from service.estimator.values.corrections import MOST_PER_MILLE
 
 CURVE = "field"
 """What tells the bounds of a curve from what is learnt of its parts."""

@@ -13,9 +13,9 @@ from hashlib import sha256
 from operator import attrgetter
 
 from service.calibration.evidence import Quantity
-from service.estimator.architecture import Architecture
-from service.estimator.layout import Layout
-from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 
 KEY_VERSION = "v2"
 _NOT_IN_KEY = frozenset(

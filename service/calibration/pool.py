@@ -7,7 +7,7 @@ from enum import StrEnum
 from service.calibration.derive import Calibration, Parent
 from service.calibration.evidence import Quantity
 from service.calibration.shrinkage import Mean, between_variance, mean_of_groups, shrunk
-from service.estimator.intervals import smallest_holding
+from service.estimator.memory.intervals.ends import smallest_holding
 
 
 class Level(StrEnum):

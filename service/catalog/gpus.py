@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from service.errors import UnknownGpuError
-from service.estimator.device import Device, parse_slice, slice_name
-from service.estimator.units import MIB
+from service.base.errors import UnknownGpuError
+from service.estimator.values.device import Device, parse_slice, slice_name
+from service.estimator.values.units import MIB
 
 EIGHTHS = 8
 SLICE_RESERVED_BYTES = 410 * MIB

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from service.errors import UnknownModelError
-from service.estimator.architecture import Architecture
-from service.estimator.errors import EstimatorError, NotModelledError, UnknownModelTypeError
-from service.estimator.families.registry import architecture_from_config
+from service.base.errors import UnknownModelError
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.errors import EstimatorError, NotModelledError, UnknownModelTypeError
 
 _INDEX = Path(__file__).with_name("models.json")
 _CONFIGS = Path(__file__).with_name("configs")

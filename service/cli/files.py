@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from service.errors import InvalidRequestError
+from service.base.errors import InvalidRequestError
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from typing import Any
 
 from msgspec import Struct, inspect
 
-from service.api.schemas.workload import (
+from service.base.errors import InvalidRequestError
+from service.cli.files import read_object
+from service.contract.schemas.workload import (
     LayoutRequest,
     LoraRequest,
     OffloadRequest,
@@ -25,9 +27,7 @@ from service.api.schemas.workload import (
     SpeculativeRequest,
     TrainRequest,
 )
-from service.cli.files import read_object
-from service.cli.parser import Switch, one_of, shown
-from service.errors import InvalidRequestError
+from service.terminal.arguments import Switch, one_of, shown
 
 _SCALARS: tuple[tuple[type[inspect.Type], type], ...] = (
     (inspect.IntType, int),

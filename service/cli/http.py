@@ -10,9 +10,9 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from service.base.errors import InvalidRequestError, ServiceError
 from service.client.bearer import bearer
 from service.client.naming import NO_NAMES
-from service.errors import InvalidRequestError, ServiceError
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 PAGE = 200

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Collection
 
-from service.errors import InvalidRequestError
+from service.base.errors import InvalidRequestError
 
 _ALWAYS = frozenset({"action", "json", "server"})
 

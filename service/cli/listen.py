@@ -4,8 +4,8 @@ import errno
 import socket
 
 from service.access.hosts import reachable_addresses
-from service.errors import StartupError
-from service.settings import MAX_PORT
+from service.base.errors import StartupError
+from service.runtime.settings import MAX_PORT
 
 BACKLOG = 2048
 

@@ -1,8 +1,8 @@
 """Answers from a server, which knows the models that were stored there and what was measured."""
 
+from service.base.errors import InvalidRequestError
 from service.cli.http import Document, ask, connect, path_of, read
 from service.client.flat import flat
-from service.errors import InvalidRequestError
 
 
 def fit(document: Document, server: str) -> Document:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from httpx import Client
 
+from service.base.errors import InvalidRequestError, ServiceError
 from service.cli.http import Document, add_server, ask, connect, delete, path_of, read, read_all, replace
 from service.cli.ignored import refuse_ignored
-from service.cli.parser import one_of, shown
 from service.cli.printing import print_json
-from service.errors import InvalidRequestError, ServiceError
+from service.terminal.arguments import one_of, shown
 
 ACTIONS = ("list", "show", "add", "replace", "delete")
 _STORED = ("name", "config", "file")

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import httpx
 
+from service.base.errors import ServiceError, UnavailableError
 from service.cli.http import Document, problem_words
 from service.client.events import ServerEvent, read_events
-from service.errors import ServiceError, UnavailableError
 
 PATIENCE_S = 60.0
 """How long a server may be away before the command gives up; the measurement itself goes on."""

@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from service.settings import psycopg_url
+from service.runtime.settings import psycopg_url
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:

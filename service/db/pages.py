@@ -12,8 +12,8 @@ import msgspec
 from sqlalchemy import Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
-from service.errors import InvalidCursorError, InvalidRequestError
-from service.typed import decoder_of
+from service.base.errors import InvalidCursorError, InvalidRequestError
+from service.base.typed import decoder_of
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 200

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, configure_mappers, sessionmaker
 
-from service.errors import NotMigratedError, UnavailableError
+from service.base.errors import NotMigratedError, UnavailableError
 
 CONNECT_TIMEOUT_S = 5
 POOL_TIMEOUT_S = 10

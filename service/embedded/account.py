@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.events import Log
-from service.errors import EmbeddedServerError
 
 SERVER_USER = 65_530
 """In Debian's reserved range and outside of systemd's dynamic one; below 65,536, which a container always maps."""

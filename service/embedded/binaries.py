@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from service.errors import EmbeddedServerError
+from service.base.errors import EmbeddedServerError
 
 _REDIS_NAMES = ("redis-server", "valkey-server")
 

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.events import Log
 from service.embedded.identity import ProcessIdentity, identify, is_alive, read_record, write_record
-from service.errors import EmbeddedServerError
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _POLL_S = 0.01

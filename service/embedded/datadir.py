@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.account import open_way, server_user
 from service.embedded.events import Log
-from service.errors import EmbeddedServerError
 
 MAX_SOCKET_PATH = 107
 """Bytes: ``sun_path`` holds 108 with the closing NUL (unix(7))."""

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.account import close_way, open_way, user_with_a_name
 from service.embedded.binaries import find_postgres
 from service.embedded.children import Child, running
 from service.embedded.datadir import DataDir, own_data_dir
 from service.embedded.events import SILENT, Log
 from service.embedded.identity import identify, read_record
-from service.errors import EmbeddedServerError
 
 NAME = "headroom"
 """Of the database and of its superuser."""

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.account import open_way
 from service.embedded.binaries import find_redis
 from service.embedded.children import Child, running
 from service.embedded.datadir import REDIS_SOCKET, DataDir, own_data_dir
 from service.embedded.events import SILENT, Log
-from service.errors import EmbeddedServerError
 
 _PING_TIMEOUT_S = 0.5
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.children import Child, Process, describe_exit, last_words, start, stop, wait_ready
 from service.embedded.events import Log
-from service.errors import EmbeddedServerError
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 FIRST_PAUSE_S = 0.2

@@ -6,27 +6,27 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TypeVar
 
-from service.estimator.adapters.methods import as_adapters
-from service.estimator.allocator.cache import ReplayCache, least_replay
-from service.estimator.allocator.caching import Check
-from service.estimator.answer import Draft, assemble
-from service.estimator.architecture import Architecture
-from service.estimator.corrections import Corrections, ImplausibleCorrectionError
-from service.estimator.device import Device
-from service.estimator.footing import Footing, footing_of
-from service.estimator.intervals import LEVEL
-from service.estimator.layout import Layout
-from service.estimator.parallel.split_plan import TRANSFORMERS, SplitPlan
-from service.estimator.passes import Highs, ServingPass, TrainingPass, record_serving, record_training
-from service.estimator.quantization.loading import as_loaded
-from service.estimator.result import Detail, Estimate
+from service.estimator.backends.transformers.training import explain_training, outline_training
+from service.estimator.memory.allocator.caching_allocator import Check
+from service.estimator.memory.allocator.replay_cache import ReplayCache, least_replay
+from service.estimator.memory.answer.assemble import Draft, assemble
+from service.estimator.memory.intervals.ends import LEVEL
+from service.estimator.memory.peft_methods import as_adapters
+from service.estimator.memory.static import Footing, footing_of
+from service.estimator.memory.timeline import peak_on, timeline_on
+from service.estimator.memory.training_pass import fixed_words, shape_of, training_pass
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS, SplitPlan
+from service.estimator.passes.recorder import Highs, ServingPass, TrainingPass, record_serving, record_training
+from service.estimator.rules.training import check_shape, check_training
+from service.estimator.rules.warnings import remarks
 from service.estimator.speed.throughput import WorkCache
-from service.estimator.support.effects import remarks
-from service.estimator.support.training import check_shape, check_training
-from service.estimator.timeline import peak_on, timeline_on
-from service.estimator.train_answer import explain_training, outline_training
-from service.estimator.training_pass import fixed_words, shape_of, training_pass
-from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.corrections import Corrections, ImplausibleCorrectionError
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Detail, Estimate
+from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload, Workload
 
 V = TypeVar("V")
 
@@ -106,7 +106,9 @@ def _local(model: Architecture, tensor_parallel: int, plan: SplitPlan) -> Archit
     """Return one rank's share of a model; what shares it out is loaded for more than one rank."""
     if tensor_parallel == 1:
         return model
-    shared: Architecture = import_module("service.estimator.parallel.local").local_architecture(model, tensor_parallel, plan)
+    shared: Architecture = import_module("service.estimator.model.tensor_parallel.local").local_architecture(
+        model, tensor_parallel, plan
+    )
     return shared
 
 
@@ -167,7 +169,7 @@ def _estimate(  # noqa: PLR0913 - what the front door is asked
         return ask(model, workload, layout, device, corrections=corrections, memory=memory, detail=detail, level=level)
     if isinstance(workload, ServeWorkload):
         record, share = (plans.serving, plans.share) if plans is not None else (record_serving, _local)
-        serve = import_module("service.estimator.serve_answer").answer_serving
+        serve = import_module("service.estimator.backends.transformers.answer").answer_serving
         draft = serve(model, workload, layout, device, corrections=corrections, record=record, share=share)
         compute_dtype = workload.weight_dtype
     else:
@@ -201,11 +203,11 @@ def _training(
 
 def _framework(framework: Framework) -> Callable[..., Estimate]:
     """Return the answer of a framework with model code of its own, loaded when it is asked for."""
-    answer: Callable[..., Estimate] = import_module(f"service.estimator.frameworks.{framework.value}.answer").answer
+    answer: Callable[..., Estimate] = import_module(f"service.estimator.backends.{framework.value}.answer").answer
     return answer
 
 
 def _engine(engine: Engine) -> Callable[..., Estimate]:
     """Return the answer of an engine, whose module is loaded when it is asked for."""
-    answer: Callable[..., Estimate] = import_module(f"service.estimator.engines.{engine.value}").answer
+    answer: Callable[..., Estimate] = import_module(f"service.estimator.backends.{engine.value}.answer").answer
     return answer

@@ -2,7 +2,7 @@
 
 import re
 
-from service.estimator.errors import InvalidInputError
+from service.estimator.values.errors import InvalidInputError
 
 _EXPONENTS: dict[str, int] = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _QUANTITY = re.compile(r"(?P<number>[0-9]{1,19})(?:\.(?P<fraction>[0-9]{1,9}))? ?(?P<unit>[A-Za-z]*)", re.ASCII)

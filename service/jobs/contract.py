@@ -10,11 +10,11 @@ from uuid import UUID
 
 import msgspec
 
-from service.estimator.layout import Layout
-from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.base.typed import converted
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import ArtifactName, KeptFile
 from service.jobs.host import Host
-from service.typed import converted
 
 
 class ProbeDevice(StrEnum):

@@ -5,8 +5,8 @@ A probe runs a single process that believes to be one rank of many: what is know
 
 from collections.abc import Iterator
 
-from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import TrainWorkload, Workload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import TrainWorkload, Workload
 
 _ONE_STAGE = {
     "pipeline_parallel": "a stage of a pipeline is a model of its own, and transformers trains through none",

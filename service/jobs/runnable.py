@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import Precision
-from service.estimator.workload import (
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import Precision
+from service.estimator.values.workload import (
     Cache,
     Checkpointing,
     Engine,

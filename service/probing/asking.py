@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
-from service.estimator.errors import EstimatorError
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.result import Estimate
-from service.estimator.workload import TrainWorkload, Workload
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.result import Estimate
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind, ProbeRequest
 from service.jobs.host import Host
 from service.probing.plan import Point, Question, workload_at

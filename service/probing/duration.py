@@ -1,13 +1,13 @@
 """How long one run is expected to take, so that a plan keeps to its deadline."""
 
-from service.estimator.architecture import Architecture
-from service.estimator.block_module import BlockModule
-from service.estimator.layout import FULLY_SHARDED
-from service.estimator.modules.block import Block
-from service.estimator.modules.delta_net import CHUNK, DeltaNet
-from service.estimator.modules.mamba import MambaBlock, MambaMixer
-from service.estimator.units import ceil_div
-from service.estimator.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.block_module import BlockModule
+from service.estimator.model.modules.layers.block import Block
+from service.estimator.model.modules.ssm.delta_net import CHUNK, DeltaNet
+from service.estimator.model.modules.ssm.mamba import MambaBlock, MambaMixer
+from service.estimator.values.layout import FULLY_SHARDED
+from service.estimator.values.units import ceil_div
+from service.estimator.values.workload import Checkpointing, ServeWorkload, TrainWorkload, Workload
 from service.jobs.host import Host
 from service.probing.plan import NUM_MICRO_BATCHES, Point, Question
 from service.probing.stack import keep

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture
-from service.estimator.layout import Layout
-from service.estimator.workload import TrainWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.probing.stack import stack_of
 
 NUM_MICRO_BATCHES = 2

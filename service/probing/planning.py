@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 
-from service.estimator.architecture import Architecture
-from service.estimator.encoder_decoder import EncoderDecoder
-from service.estimator.units import format_bytes
-from service.estimator.workload import TrainWorkload
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.trees.encoder_decoder import EncoderDecoder
+from service.estimator.values.units import format_bytes
+from service.estimator.values.workload import TrainWorkload
 from service.jobs.contract import FailureKind, Planned, PlannedRun
 from service.jobs.host import Host
 from service.probing.duration import point_seconds

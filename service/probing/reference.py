@@ -1,11 +1,11 @@
 """What stands in for a worker that has told nothing of itself yet: what was measured elsewhere, or what a GPU's maker says.
 
 Measured 2026-11 on two cores of a virtual machine with torch 2.13, by what every probe asks of its own host
-(``worker.probes.trace.speed``, ``worker.probes.session.matrix_flops``); the median of three.
+(``worker.probes.trace.speed``, ``worker.probes.run.session.matrix_flops``); the median of three.
 """
 
 from service.catalog.gpus import GpuEntry
-from service.estimator.dtypes import DType
+from service.estimator.values.dtypes import DType
 from service.jobs.host import Host
 from service.probing.plan import NUM_ROUNDS
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture
+from service.estimator.model.architecture import Architecture
 from service.probing.lines import decides
 from service.probing.stack import Stack, stack_of
 

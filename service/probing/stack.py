@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture
-from service.estimator.block_module import BlockModule
-from service.estimator.encoder_decoder import EncoderDecoderSpec
-from service.estimator.spec import DecoderSpec
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.block_module import BlockModule
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.trees.encoder_decoder import EncoderDecoderSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

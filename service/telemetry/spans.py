@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Protocol, Self
 
-from service.errors import StartupError
+from service.base.errors import StartupError
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.base.errors import IdempotencyConflictError
 from service.db.queries import idempotency as queries
 from service.db.queries.idempotency import KeyOf
 from service.db.session import transaction
-from service.errors import IdempotencyConflictError
 
 TTL = timedelta(hours=24)
 

@@ -2,7 +2,7 @@
 
 import re
 
-from service.errors import InvalidRequestError, PreconditionFailedError, PreconditionRequiredError
+from service.base.errors import InvalidRequestError, PreconditionFailedError, PreconditionRequiredError
 
 _TAG = r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"'
 _TAGS = re.compile(rf"\s*{_TAG}(?:\s*,\s*{_TAG})*\s*")

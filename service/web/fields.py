@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from service.api.schemas.how_many import Constraints
-from service.api.schemas.plans import PlanRequest
-from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
+from service.contract.schemas.how_many import Constraints
+from service.contract.schemas.plans import PlanRequest
+from service.contract.schemas.workload import LayoutRequest, ServeRequest, TrainRequest
 
 FORMS: dict[str, type[msgspec.Struct]] = {
     "train": TrainRequest,

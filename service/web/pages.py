@@ -11,7 +11,7 @@ from litestar import Request, Router, get
 from litestar.exceptions import NotFoundException
 from litestar.types import ASGIApp
 
-from service.api.responses import Whole, bytes_answer
+from service.api.http.responses import Whole, bytes_answer
 from service.web import assets
 from service.web.fields import TRAINING_LAYOUT, fields_of, objectives
 from service.web.policy import HEADERS

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from service.catalog.models import load_config, resolve_model
-from service.estimator.architecture import Architecture
-from service.estimator.families.registry import architecture_from_config
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
 
 TRUTH = Path(__file__).resolve().parents[1] / "data" / "truth"
 Options = Mapping[str, Any]

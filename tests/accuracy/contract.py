@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
 from tests.accuracy.cases import Options, ServingCase, StepCase
 
 

@@ -1,11 +1,11 @@
-"""The source of ``service/estimator/interval_table.py``: the ends of intervals at every hundredth of a level."""
+"""The source of ``service/estimator/memory/intervals/table.py``: the ends of intervals at every hundredth of a level."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from service.estimator.intervals import PER_MILLION
-from service.estimator.workload import Allocator
+from service.estimator.memory.intervals.ends import PER_MILLION
+from service.estimator.values.workload import Allocator
 from tests.accuracy.cases import StepCase, rank_cases, training_cases
 from tests.accuracy.conformal import Residual, Width, carried, ends
 from tests.accuracy.serving_slack import ratios

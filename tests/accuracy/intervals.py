@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.intervals import PER_MILLION, width_of
-from service.estimator.result import Detail, Estimate, Interval
-from service.estimator.units import GIB
-from service.estimator.workload import Allocator, TrainWorkload
+from service.estimator.memory.intervals.ends import PER_MILLION, width_of
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.device import Device
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.result import Detail, Estimate, Interval
+from service.estimator.values.units import GIB
+from service.estimator.values.workload import Allocator, TrainWorkload
 from tests.accuracy.cases import StepCase, architecture_of, rank_cases, training_cases
 from tests.accuracy.conformal import (
     LEVEL,
@@ -34,7 +34,7 @@ from tests.accuracy.interval_rows import source_of, table_of
 from tests.accuracy.published.rows import published_cases
 from tests.accuracy.published.scoring import PublishedScore, score_published
 
-TABLE = Path(__file__).resolve().parents[2] / "service" / "estimator" / "interval_table.py"
+TABLE = Path(__file__).resolve().parents[2] / "service" / "estimator" / "memory" / "intervals" / "table.py"
 _DEVICE = Device(name="any", capacity_bytes=1024 * GIB, usable_bytes=1024 * GIB)
 _QUANTITIES = {"max_memory_allocated": "allocated", "active_bytes_peak": "allocated", "max_memory_reserved": "reserved"}
 _DEVICE_QUANTITIES = frozenset({"nvidia-smi", "nvml"})

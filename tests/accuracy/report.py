@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from service.estimator.families.registry import known_model_types
+from service.estimator.model.families.registry import known_model_types
 from tests.accuracy.scoring import Refusal, Score, Scores
 from tests.accuracy.statistics import Summary, quantities, summarise, worst
 

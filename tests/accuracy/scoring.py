@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.errors import EstimatorError, UnknownModelTypeError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.result import Detail, Estimate, Interval
-from service.estimator.units import GIB
-from service.estimator.workload import Allocator
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.device import Device
+from service.estimator.values.errors import EstimatorError, UnknownModelTypeError
+from service.estimator.values.result import Detail, Estimate, Interval
+from service.estimator.values.units import GIB
+from service.estimator.values.workload import Allocator
 from tests.accuracy.cases import (
     ParameterCase,
     ServingCase,

@@ -8,18 +8,18 @@ import sys
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from service.estimator import passes
-from service.estimator.allocator.caching import BLOCK_BYTES, Block, CachingAllocator, allocator_of
-from service.estimator.architecture import Architecture
-from service.estimator.engines.transformers_release import release_of
-from service.estimator.errors import EstimatorError
-from service.estimator.kv_cache import held_bytes
-from service.estimator.serve_timeline import serving_pass
+from service.estimator.backends.transformers.release import release_of
+from service.estimator.backends.transformers.serving import serving_pass
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, CachingAllocator, allocator_of
+from service.estimator.memory.kv_cache import held_bytes
+from service.estimator.model.architecture import Architecture
+from service.estimator.passes import recorder as passes
 from service.estimator.tape import sizes
-from service.estimator.tape.events import Events, LoggingTape
+from service.estimator.tape.event_log import Events, LoggingTape
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Section
-from service.estimator.workload import Allocator, Cache, ServeWorkload
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.workload import Allocator, Cache, ServeWorkload
 from tests.accuracy.cases import ServingCase, architecture_of, serving_cases
 from tests.accuracy.contract import NotInContractError, question_of_serving
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from service.estimator.device import Device
-from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.modules.feedforward import ACTIVATIONS
-from service.estimator.tape.elementwise import from_input
-from service.estimator.units import GIB
+from service.estimator.model.modules.mlp.feedforward import ACTIVATIONS
+from service.estimator.tape.ops.elementwise import from_input
+from service.estimator.values.device import Device
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.units import GIB
 from tests.accuracy.cases import StepCase, architecture_of, rank_cases, training_cases
 from tests.accuracy.contract import NotInContractError, Question, question_of_rank, question_of_step
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Attention, Cache, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.workload import Attention, Cache, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, task_of
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from service.estimator.intervals import PER_MILLION, widened, width_of
+from service.estimator.memory.intervals.ends import PER_MILLION, widened, width_of
 from tests.accuracy.conformal import NARROWEST, NUM_FOLDS, Residual, Width, binomial_range, coverage, fold_of, holds, width
 
 

@@ -16,15 +16,15 @@ import torch
 from transformers import logging
 
 from service.catalog.models import load_config, resolve_model
-from service.estimator.families.registry import architecture_from_config
+from service.estimator.model.families.registry import architecture_from_config
 from service.probing.plan import Question, asked_point
 from service.probing.refusal import Refusal
 from tests.accuracy import contract
 from tests.accuracy.cases import ServingCase, StepCase, rank_cases, serving_cases, training_cases
 from tests.accuracy.contract import NotInContractError, question_of_rank, question_of_serving, question_of_step
-from worker.probes.extrapolate import instant_of
 from worker.probes.measure import subject_of
-from worker.probes.session import highest, steady_stretches
+from worker.probes.run.extrapolate import instant_of
+from worker.probes.run.session import highest, steady_stretches
 from worker.probes.trace.cuda_kernels import SCRATCH
 from worker.probes.trace.ledger import Ledger, stretches
 from worker.probes.trace.run import run_traced

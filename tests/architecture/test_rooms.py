@@ -45,12 +45,15 @@ _ROOMS = (
     Room(
         name="estimator",
         modules=("service.estimator",),
-        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.planner", "service.errors", "service.settings"},
+        without=_OUTSIDE
+        | _DEEP
+        | _PURE
+        | {"service.catalog", "service.planner", "service.base.errors", "service.runtime.settings"},
     ),
     Room(
         name="planner and calibration",
         modules=("service.planner", "service.calibration"),
-        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.errors", "service.settings"},
+        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.base.errors", "service.runtime.settings"},
     ),
     Room(
         name="catalogue and formats",
@@ -60,7 +63,7 @@ _ROOMS = (
     Room(
         name="access",
         modules=("service.access",),
-        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.estimator", "service.settings"},
+        without=_OUTSIDE | _DEEP | _PURE | {"service.catalog", "service.estimator", "service.runtime.settings"},
     ),
     Room(
         name="job contract",
@@ -71,19 +74,21 @@ _ROOMS = (
             "service.jobs.ranks",
             "service.jobs.runnable",
             "service.jobs.states",
-            "service.jobs.wire",
-            "service.typed",
+            "service.jobs.codec",
+            "service.base.typed",
         ),
-        without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "worker"},
+        without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.notify", "worker"},
     ),
     Room(
         name="plans of probes",
         modules=("service.probing",),
-        without=_OUTSIDE | _DEEP | {"service.db", "service.usecases", "service.jobs.bell", "service.settings", "worker"},
+        without=_OUTSIDE
+        | _DEEP
+        | {"service.db", "service.usecases", "service.jobs.notify", "service.runtime.settings", "worker"},
     ),
     Room(
         name="bell",
-        modules=("service.jobs.bell",),
+        modules=("service.jobs.notify",),
         without=_DEEP | {"litestar", "sqlalchemy", "alembic", "service.db", "service.usecases", "worker"},
     ),
     Room(
@@ -92,6 +97,16 @@ _ROOMS = (
         without=_DEEP | {"litestar", "rq", "redis", "service.usecases", "service.api", "worker"},
     ),
     Room(name="use cases", modules=("service.usecases",), without=_DEEP | {"litestar", "service.api", "service.app", "worker"}),
+    Room(
+        name="contract",
+        modules=("service.contract",),
+        without=_DEEP | {"litestar", "anyio", "service.api", "service.app", "worker"},
+    ),
+    Room(
+        name="terminal",
+        modules=("service.terminal",),
+        without=_OUTSIDE | _DEEP | {"rich", "service.cli", "service.db", "service.usecases", "worker"},
+    ),
     Room(name="web", modules=("service.api", "service.app", "service.web"), without=_DEEP | {"worker"}),
     Room(
         name="telemetry, off",
@@ -105,8 +120,8 @@ _ROOMS = (
         without=_OUTSIDE
         | _DEEP
         | {"jinja2", "msgspec", "uvicorn", "worker", "service.access", "service.api"}
-        | {"service.app", "service.catalog", "service.db", "service.errors", "service.estimator", "service.jobs"}
-        | {"service.planner", "service.settings", "service.usecases"},
+        | {"service.app", "service.catalog", "service.db", "service.base.errors", "service.estimator", "service.jobs"}
+        | {"service.planner", "service.runtime.settings", "service.usecases"},
     ),
     Room(
         name="embedded servers",
@@ -127,7 +142,7 @@ _ROOMS = (
         modules=("worker.probes",),
         without=frozenset({"litestar", "redis", "rq", "sqlalchemy", "service.api", "service.app", "service.db"})
         | _TRACING
-        | {"service.usecases", "service.jobs.bell"},
+        | {"service.usecases", "service.jobs.notify"},
     ),
     Room(
         name="command line, cold",
@@ -158,9 +173,9 @@ def test_every_module_of_the_service_is_in_a_room() -> None:
     """A new folder must be put into the import table before it can be merged."""
     known = {name for room in _ROOMS for name in room.members()}
     roots = (
-        "service.errors",
-        "service.logs",
-        "service.settings",
+        "service.base.errors",
+        "service.runtime.logs",
+        "service.runtime.settings",
         "service.cli",
         "service.__main__",
         "service.app",

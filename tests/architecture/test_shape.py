@@ -10,7 +10,7 @@ import pytest
 _ROOT = Path(__file__).resolve().parents[2]
 _TREES = ("service", "worker", "migrations", "tests", "deploy")
 _MAX_FILE_LINES, _MAX_FUNCTION_LINES, _MEDIAN_FUNCTION_LINES = 300, 60, 10
-# Made by a generator (deploy.client) and compared with it in a test: nobody reads or mends it by hand.
+# Made by a generator (deploy.release.client) and compared with it in a test: nobody reads or mends it by hand.
 _GENERATED = _ROOT / "service" / "client" / "generated"
 _EMPTY_WORDS = {"util", "utils", "common", "helper", "helpers", "manager", "misc"}
 

@@ -6,19 +6,19 @@ import pytest
 import torch
 
 from service.catalog.models import load_architecture, load_config, resolve_model
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
 from service.estimator.estimate import estimate
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Allocator, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Allocator, ServeWorkload, TrainWorkload, Workload
 from service.probing.plan import NUM_TIMED_ROUNDS, Point
 from service.probing.stack import keep, stack_of
-from worker.probes.backend import Session, Subject
+from worker.probes.attention.names import Kernel
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.check import main
-from worker.probes.extrapolate import LOAD, at_depth
-from worker.probes.kernels import Kernel
+from worker.probes.run.backend import Session, Subject
+from worker.probes.run.extrapolate import LOAD, at_depth
 
 pytestmark = [
     pytest.mark.gpu,

@@ -5,14 +5,14 @@ import sys
 import warnings
 from typing import IO
 
+from service.jobs.codec import decode_request, encode_line
 from service.jobs.contract import FailureKind, ProbeFailure, ProbeLine, ProtocolError
-from service.jobs.wire import decode_request, encode_line
-from service.logs import configure, logger
 from service.probing.refusal import Refusal
+from service.runtime.logs import configure, logger
 from service.telemetry.origin import begin_from
 from service.telemetry.spans import Kind, span, traced
-from worker.probes.courtesy import give_way
-from worker.probes.phases import Phases
+from worker.probes.niceness import give_way
+from worker.probes.run.phases import Phases
 
 _STDOUT, _STDERR = 1, 2
 

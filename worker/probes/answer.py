@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from service.estimator.units import format_bytes
+from service.estimator.values.units import format_bytes
 from service.probing.plan import Plan, Point, Question
 from service.probing.refusal import Refusal
 from service.probing.stack import stack_of
-from worker.probes.extrapolate import Answer, Reading, at_depth, at_tokens, instants_of
+from worker.probes.run.extrapolate import Answer, Reading, at_depth, at_tokens, instants_of
 
 ROUNDING_BYTES = 512
 """Lines through exact bytes are exact; what is left below this are step counters and roundings of a half."""

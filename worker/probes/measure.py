@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from service.estimator.architecture import Architecture
-from service.estimator.dtypes import DType
-from service.estimator.workload import ServeWorkload, TrainWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
 from service.jobs.artifacts import ArtifactName
 from service.jobs.contract import FailureKind, ProbeDevice, ProbeRequest, ProbeResult
 from service.jobs.runnable import workload_obstacles
@@ -15,14 +15,14 @@ from service.probing.plan import NUM_STEPS, Plan, Point, Question
 from service.probing.planning import make_plan
 from service.probing.refusal import Refusal
 from worker.probes.answer import answer_of
-from worker.probes.backend import Backend, Keep, Session, Subject, backend_for
-from worker.probes.extrapolate import instants_of
-from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
+from worker.probes.artifacts import Shelf
+from worker.probes.attention.names import AttentionShape, Kernel, cuda_kernel
+from worker.probes.progress import Say, Teller
 from worker.probes.ranks.group import check_rank
 from worker.probes.ranks.parallelize import check_layout
 from worker.probes.report import Ran, exhausted, report
-from worker.probes.shelf import Shelf
-from worker.probes.teller import Say, Teller
+from worker.probes.run.backend import Backend, Keep, Session, Subject, backend_for
+from worker.probes.run.extrapolate import instants_of
 
 
 def measure(request: ProbeRequest, say: Say, *, backend: Backend | None = None) -> ProbeResult:

@@ -12,10 +12,10 @@ from service.jobs.contract import InstantReading, Peaks, ProbeDevice, ProbeReadi
 from service.jobs.ranks import shares_work
 from service.probing.plan import Plan
 from worker.probes.answer import is_linear
-from worker.probes.backend import Backend, Session, Subject
-from worker.probes.extrapolate import Answer, instants_of
-from worker.probes.kernels import Kernel
+from worker.probes.attention.names import Kernel
 from worker.probes.ranks.parallelize import rank_notes
+from worker.probes.run.backend import Backend, Session, Subject
+from worker.probes.run.extrapolate import Answer, instants_of
 
 LOAD = "load"
 _P95 = 18

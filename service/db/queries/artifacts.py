@@ -7,8 +7,8 @@ from uuid import UUID
 from sqlalchemy import LargeBinary, Row, func, insert, select
 from sqlalchemy.orm import Session
 
-from service.db.artifact_tables import ArtifactRow
-from service.db.measurement import PackedArtifact, StoredArtifact
+from service.db.records.measurements import PackedArtifact, StoredArtifact
+from service.db.tables.artifacts import ArtifactRow
 
 Artifact = ArtifactRow
 _TOLD = (

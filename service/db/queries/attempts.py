@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Interval, func, insert, literal, or_, sele
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
-from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
+from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
 from service.jobs.states import FINISHABLE, PRIORITY_S, JobState, Status
 
 Job = MeasureJobRow

@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
 from service.db.pages import Page, PageRequest, after, page_of
-from service.db.tables import CalibrationRow
-from service.db.values import NewCalibration, StoredCalibration
+from service.db.records.stored import NewCalibration, StoredCalibration
+from service.db.tables.core import CalibrationRow
 
 LIST = "calibrations"
 LATE_COMMIT = timedelta(seconds=90)

@@ -3,8 +3,8 @@
 from sqlalchemy import Float, cast, func, literal, select
 from sqlalchemy.orm import Session
 
-from service.db.tables import CalibrationRow, MeasureJobRow
-from service.db.values import CalibrationAge, JobCount, QueueCount
+from service.db.records.stored import CalibrationAge, JobCount, QueueCount
+from service.db.tables.core import CalibrationRow, MeasureJobRow
 from service.jobs.states import QUEUE_LIMIT_S, Status
 
 Job = MeasureJobRow

@@ -9,11 +9,11 @@ from sqlalchemy import Row, Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, selectinload
 
-from service.db.cluster_tables import ClusterNodeRow, ClusterPoolRow, ClusterRow
 from service.db.pages import Page, PageRequest, after, page_of
 from service.db.queries.reservations import live_by_cluster
-from service.db.values import StoredCluster
-from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.db.records.stored import StoredCluster
+from service.db.tables.clusters import ClusterNodeRow, ClusterPoolRow, ClusterRow
+from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
 
 LIST = "clusters"
 NodeColumns = Row[UUID, str, int, str, list[dict[str, Any]], int, list[dict[str, Any]]]

@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from service.db.tables import IdempotencyRow
+from service.db.tables.core import IdempotencyRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

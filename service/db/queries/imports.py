@@ -7,8 +7,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from service.db.measurement import NewImport
-from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
+from service.db.records.measurements import NewImport
+from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
 from service.jobs.contract import document_of
 from service.jobs.states import Status
 

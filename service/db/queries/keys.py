@@ -9,9 +9,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.access.keys import Scope, Token
-from service.db.access_tables import ApiKeyRow, AuditEventRow
-from service.db.access_values import AuditEvent, NewKey, StoredAuditEvent, StoredKey
 from service.db.pages import Page, PageRequest, after, page_of
+from service.db.records.keys import AuditEvent, NewKey, StoredAuditEvent, StoredKey
+from service.db.tables.access import ApiKeyRow, AuditEventRow
 
 KEYS, EVENTS = "keys", "audit"
 

@@ -8,12 +8,12 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Row, select
 from sqlalchemy.orm import Session
 
-from service.db.learning_tables import ResidualRow
-from service.db.measurement import KeptAnswer, MeasurementFilter, MeasurementLine, MeasurementSort, StoredMeasurement
 from service.db.pages import Page, PageRequest, after, after_value, page_of, page_of_valued
 from service.db.queries.artifacts import artifacts_of
 from service.db.queries.measurements import stored_measurement
-from service.db.tables import MeasureJobRow, MeasurementResultRow
+from service.db.records.measurements import KeptAnswer, MeasurementFilter, MeasurementLine, MeasurementSort, StoredMeasurement
+from service.db.tables.core import MeasureJobRow, MeasurementResultRow
+from service.db.tables.learning import ResidualRow
 from service.jobs.states import Status
 
 LIST = "measurements"

@@ -6,10 +6,10 @@ from uuid import UUID
 from sqlalchemy import func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from service.db.measurement import StoredArtifact, StoredEvent, StoredMeasurement, StoredResult
 from service.db.queries.artifacts import artifacts_of
-from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
-from service.db.values import NewJob
+from service.db.records.measurements import StoredArtifact, StoredEvent, StoredMeasurement, StoredResult
+from service.db.records.stored import NewJob
+from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementResultRow
 from service.jobs.contract import MeasureRequest, Priority, document_of
 from service.jobs.states import QUEUE_LIMIT_S, Status
 

@@ -8,8 +8,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, contains_eager
 
 from service.db.pages import Page, PageRequest, after, page_of
-from service.db.tables import ModelRevisionRow, ModelRow, RetiredModelRow
-from service.db.values import ModelContent, StoredModel
+from service.db.records.stored import ModelContent, StoredModel
+from service.db.tables.core import ModelRevisionRow, ModelRow, RetiredModelRow
 
 LIST = "models"
 

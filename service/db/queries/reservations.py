@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, and_, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from service.db.cluster_tables import ClusterRow, ReservationRow
 from service.db.pages import Page, PageRequest, after, page_of
-from service.db.values import StoredReservation
-from service.planner.reservation import Reservation, Share
+from service.db.records.stored import StoredReservation
+from service.db.tables.clusters import ClusterRow, ReservationRow
+from service.planner.cluster.reservation import Reservation, Share
 
 LIST = "reservations"
 

@@ -9,8 +9,16 @@ from sqlalchemy import ColumnElement, Float, Integer, case, cast, delete, func, 
 from sqlalchemy.dialects.postgresql import array, insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from service.db.learning_tables import ResidualRow
-from service.db.values import AccuracyFilter, ClassAccuracy, CurveHistory, ErrorCount, ErrorSummary, NewResidual, Surprises
+from service.db.records.stored import (
+    AccuracyFilter,
+    ClassAccuracy,
+    CurveHistory,
+    ErrorCount,
+    ErrorSummary,
+    NewResidual,
+    Surprises,
+)
+from service.db.tables.learning import ResidualRow
 
 _COUNTED_SURPRISES = 50
 """Of one kind, quantity and environment the newest measurements tell of drift: what was long ago may have been mended."""

@@ -8,9 +8,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from service.db.access_tables import AuditEventRow
-from service.db.artifact_tables import ArtifactRow
-from service.db.tables import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
+from service.db.tables.access import AuditEventRow
+from service.db.tables.artifacts import ArtifactRow
+from service.db.tables.core import MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
 
 _STATUS = "status"
 

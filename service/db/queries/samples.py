@@ -5,9 +5,9 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.db.measurement import StoredSample
 from service.db.pages import Page, PageRequest, after_numbers, page_of_numbered
-from service.db.tables import MeasurementSampleRow
+from service.db.records.measurements import StoredSample
+from service.db.tables.core import MeasurementSampleRow
 
 Sample = MeasurementSampleRow
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.db.measurement import ToldPlan
-from service.db.tables import MeasureJobRow, MeasurementEventRow
+from service.db.records.measurements import ToldPlan
+from service.db.tables.core import MeasureJobRow, MeasurementEventRow
 
 NUM_MEASUREMENTS = 50
 """Looked through, the newest first: a fleet tells of each of its workers more often than that."""

@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from service.db.tables import MeasureJobRow, WorkerRow
+from service.db.tables.core import MeasureJobRow, WorkerRow
 from service.jobs.states import Status
 
 

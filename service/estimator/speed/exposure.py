@@ -1,14 +1,14 @@
 """Seconds in which a GPU waits for others: gathers, reductions and exchanges that no product hides, and copies over PCIe."""
 
-from service.estimator.architecture import Architecture
-from service.estimator.layout import Layout, Sharding
+from service.estimator.memory.states import PARAMETER_STAGE, TrainedParameters
+from service.estimator.model.architecture import Architecture
 from service.estimator.speed.links import Links
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import Passes
 from service.estimator.speed.rates import CPU_ADAM_S_PER_PARAMETER, NVME_BYTES_PER_SECOND, PCIE_BYTES_PER_SECOND
 from service.estimator.speed.ring import around_the_ring
-from service.estimator.states import PARAMETER_STAGE, TrainedParameters
-from service.estimator.workload import Checkpointing, Method, OffloadTarget, TrainWorkload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Checkpointing, Method, OffloadTarget, TrainWorkload
 
 _COPIES = {OffloadTarget.CPU: PCIE_BYTES_PER_SECOND, OffloadTarget.NVME: NVME_BYTES_PER_SECOND}
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from service.estimator.device import Device
-from service.estimator.layout import Layout
 from service.estimator.speed.rates import LINK_SHARE, Rates
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
 
 DIRECTIONS = 2
 """Link rates of the catalogue count both directions together."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
 from service.estimator.speed.links import Links
 from service.estimator.speed.rates import MEMORY_SHARE, Rates, rates_of
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
 
 KERNEL_S = 2e-6
 """Start and end of a kernel inside of a replayed graph."""

@@ -6,13 +6,13 @@ a rank's own, and sends fp32 gradients on, the last of them beside nothing (torc
 ``_context_parallel/_attention.py``, ``_AllGatherRotater``, ``_templated_ring_attention_backward``).
 """
 
-from service.estimator.architecture import Architecture
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
+from service.estimator.model.architecture import Architecture
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import Passes
 from service.estimator.speed.rates import PRODUCT_OVERHEAD_S
-from service.estimator.workload import Checkpointing, Framework, TrainWorkload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Checkpointing, Framework, TrainWorkload
 
 KEY_AND_VALUE = 2
 

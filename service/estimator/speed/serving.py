@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.layout import Layout
-from service.estimator.result import Throughput
+from service.estimator.model.architecture import Architecture
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
 from service.estimator.tape import sizes
-from service.estimator.workload import Cache, Engine, Quantization, ServeWorkload
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Throughput
+from service.estimator.values.workload import Cache, Engine, Quantization, ServeWorkload
 
 CONCATENATED = 3
 """A dynamic cache is read and written anew for each token, and read by attention (transformers, ``DynamicLayer.update``)."""

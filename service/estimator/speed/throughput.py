@@ -2,17 +2,17 @@
 
 from typing import TypeVar
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
-from service.estimator.result import Estimate, Throughput
+from service.estimator.memory.states import trained_parameters
+from service.estimator.memory.training_pass import fixed_words
+from service.estimator.model.architecture import Architecture
 from service.estimator.speed.serving import serving_throughput
 from service.estimator.speed.training import StepClock, training_throughput
 from service.estimator.speed.work import ForwardWork, forward_work
-from service.estimator.states import trained_parameters
-from service.estimator.training_pass import fixed_words
-from service.estimator.workload import Attention, Lora, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Estimate, Throughput
+from service.estimator.values.workload import Attention, Lora, ServeWorkload, TrainWorkload, Workload
 
 V = TypeVar("V")
 

@@ -3,21 +3,21 @@
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
-from service.estimator.optimizers.table import optimizer_named
-from service.estimator.precision import Precision
-from service.estimator.result import Throughput
+from service.estimator.memory.optimizers.table import optimizer_named
+from service.estimator.memory.states import TrainedParameters
+from service.estimator.model.architecture import Architecture
 from service.estimator.speed.exposure import update, waiting
 from service.estimator.speed.machine import Machine
 from service.estimator.speed.micro_batch import Passes
 from service.estimator.speed.rates import LAUNCH_S, PRODUCT_OVERHEAD_S, PYTHON_S
 from service.estimator.speed.work import FLOPS_PER_PRODUCT, ForwardWork
-from service.estimator.states import TrainedParameters
 from service.estimator.tape import sizes
-from service.estimator.workload import Checkpointing, Framework, Method, TrainWorkload
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import Precision
+from service.estimator.values.result import Throughput
+from service.estimator.values.workload import Checkpointing, Framework, Method, TrainWorkload
 
 BACKWARD_PRODUCTS = {True: 2, False: 1}
 """Products of backward per product of forward: towards the input, and towards the weight when it is trained."""

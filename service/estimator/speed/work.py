@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture
-from service.estimator.dtypes import DType
-from service.estimator.recording import Recording
-from service.estimator.step import Step
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.recording import Recording
+from service.estimator.passes.step import Step
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section, Storage
-from service.estimator.tape.products import end_autocast, integers
+from service.estimator.tape.ops.products import end_autocast, integers
 from service.estimator.tape.sizes import Size
-from service.estimator.workload import Attention, Lora
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Lora
 
 FLOPS_PER_PRODUCT = 2
 """One multiplication and one addition per weight and token (arXiv:2001.08361, section 2.1)."""

@@ -9,12 +9,12 @@ or shared.
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.first_pass import FirstPass
 from service.estimator.tape.ledger import Category, Ledger, Section, Storage
 from service.estimator.tape.nodes import Backward, Hook, Node, Parameter, Segment, Value, bytes_of
 from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
 
 
 class Mode(Enum):

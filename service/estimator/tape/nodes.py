@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Storage
 from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
 
 Backward = Callable[[Storage], object]
 

@@ -12,7 +12,7 @@ from service.estimator.tape import sizes
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category, Storage
 from service.estimator.tape.nodes import Value
-from service.estimator.units import ceil_div
+from service.estimator.values.units import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from service.estimator.tape.events import Events
+from service.estimator.tape.event_log import Events
 from service.estimator.tape.loops import LAST_LEADING, RECORDED, TEMPLATE, Loop
 
 _OUTSIDE = -1

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.estimator.errors import InvalidInputError
+from service.estimator.values.errors import InvalidInputError
 
 MIB = 1 << 20
 GIB = 1 << 30

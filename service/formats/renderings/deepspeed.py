@@ -3,11 +3,11 @@
 deepspeed 0.19, ``docs/_pages/config-json.md`` and ``runtime/zero/config.py``.
 """
 
-from service.estimator.dtypes import DType
-from service.estimator.gathering import DEEPSPEED_BUCKET_ELEMENTS
-from service.estimator.layout import MAX_ZERO_STAGE, Layout
-from service.estimator.precision import Precision
-from service.estimator.workload import Offload, OffloadTarget, TrainWorkload
+from service.estimator.memory.fsdp_buffers import DEEPSPEED_BUCKET_ELEMENTS
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import MAX_ZERO_STAGE, Layout
+from service.estimator.values.precision import Precision
+from service.estimator.values.workload import Offload, OffloadTarget, TrainWorkload
 
 NVME_PATH = "/local_nvme"
 """DeepSpeed's documentation calls a node's scratch disk so."""

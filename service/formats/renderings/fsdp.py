@@ -1,7 +1,7 @@
 """accelerate's configuration for FSDP (accelerate 1.15, ``commands/config/config_args.py`` and ``utils/dataclasses.py``)."""
 
-from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Checkpointing, OffloadTarget, TrainWorkload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Checkpointing, OffloadTarget, TrainWorkload
 from service.formats.renderings.job import Job
 
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.layout import Layout
-from service.estimator.units import ceil_div
-from service.estimator.workload import ServeWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.units import ceil_div
+from service.estimator.values.workload import ServeWorkload, Workload
 
 HEAD_ADDRESS, NODE_RANK = "${HEAD_ADDRESS}", "${NODE_RANK}"
 """What a command on several nodes reads from its environment; each scheduler's rendering sets both."""

@@ -4,8 +4,8 @@ batch/v1 Job with ``completionMode: Indexed`` and a headless Service (kubernetes
 leaderworkerset.x-k8s.io/v1; labels of NVIDIA's GPU feature discovery, resources of its device plugin.
 """
 
-from service.estimator.units import MIB
-from service.estimator.workload import Engine, ServeWorkload
+from service.estimator.values.units import MIB
+from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.text import shell_line
 

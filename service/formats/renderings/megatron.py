@@ -1,9 +1,9 @@
 """Megatron-LM's arguments (``megatron/training/arguments.py``, Core 0.14): the layout, the batch and the model's shape."""
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
-from service.estimator.spec import DecoderSpec
-from service.estimator.workload import Attention, Checkpointing, Loss, TrainWorkload
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Attention, Checkpointing, Loss, TrainWorkload
 from service.formats.renderings.text import Scalar, chosen, flags
 
 _BACKENDS = {Attention.FLASH: "flash", Attention.EAGER: "unfused", Attention.SDPA: "auto"}

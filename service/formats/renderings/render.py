@@ -1,6 +1,6 @@
 """One configuration, said to every scheduler and to the framework that runs it."""
 
-from service.estimator.workload import ServeWorkload
+from service.estimator.values.workload import ServeWorkload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.kubernetes import kubernetes_objects
 from service.formats.renderings.schedulers import ray_request, skypilot_task, slice_notes, slurm_script

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from service.estimator.units import GIB
-from service.estimator.workload import Engine, ServeWorkload
+from service.estimator.values.units import GIB
+from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.renderings.job import Job, Launch
 from service.formats.renderings.text import shell_line
 

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from service.estimator.dtypes import DType
-from service.estimator.engines import llama_cpp, tensorrt_llm
-from service.estimator.engines.chips import chip_of
-from service.estimator.engines.limits import longest_sequence
-from service.estimator.engines.vllm_release import FRACTION_PER_MILLE, release_of
-from service.estimator.workload import Attention, Engine, Quantization, ServeWorkload
+from service.estimator.backends.llama_cpp import answer as llama_cpp
+from service.estimator.backends.tensorrt_llm import answer as tensorrt_llm
+from service.estimator.backends.vllm.release import FRACTION_PER_MILLE, release_of
+from service.estimator.memory.overheads.gpu_properties import chip_of
+from service.estimator.rules.engines import longest_sequence
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch
 from service.formats.renderings.text import Scalar, as_json, chosen, flags
 from service.formats.renderings.trainer import TORCH_NAMES

@@ -1,7 +1,7 @@
 """torchtitan's TOML (0.2, ``torchtitan/config/job_config.py``; later releases take the same names as arguments)."""
 
-from service.estimator.layout import Layout
-from service.estimator.workload import Checkpointing, TrainWorkload
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Checkpointing, TrainWorkload
 from service.formats.renderings.text import Scalar
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}

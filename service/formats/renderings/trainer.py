@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from service.estimator.dtypes import DType
-from service.estimator.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, TrainWorkload
 
 TORCH_NAMES: Mapping[DType, str] = MappingProxyType({DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"})
 OPTIMIZERS: Mapping[str, str] = MappingProxyType(

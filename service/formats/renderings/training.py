@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from service.estimator.layout import FULLY_SHARDED, Sharding
-from service.estimator.workload import Framework, TrainWorkload
+from service.estimator.values.layout import FULLY_SHARDED, Sharding
+from service.estimator.values.workload import Framework, TrainWorkload
 from service.formats.renderings import deepspeed, torchtitan
 from service.formats.renderings.fsdp import accelerate_config
 from service.formats.renderings.job import HEAD_ADDRESS, NODE_RANK, Job, Launch

@@ -1,6 +1,6 @@
 """Which checkpoint a serving engine loads: a published one of the model that was asked for, or one that only who asks knows."""
 
-from service.estimator.workload import Engine, Quantization, ServeWorkload
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload
 from service.formats.renderings.job import CHECKPOINT, DRAFT, Job
 
 _PACKED = frozenset({Quantization.GPTQ_INT4, Quantization.AWQ_INT4, Quantization.MXFP4})

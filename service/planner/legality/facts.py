@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from service.estimator.architecture import Architecture
-from service.estimator.encoder_decoder import EncoderDecoder
-from service.estimator.engines.gguf import CONVERTED
-from service.estimator.layout import Layout
-from service.estimator.quantization.scheme import Packing
-from service.estimator.workload import Method, Quantization, ServeWorkload, Workload
+from service.estimator.backends.llama_cpp.gguf import CONVERTED
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.trees.encoder_decoder import EncoderDecoder
+from service.estimator.model.weights.scheme import Packing
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Method, Quantization, ServeWorkload, Workload
 
 _WORDS = {
     Packing.BLOCKS_4BIT: Quantization.NF4,

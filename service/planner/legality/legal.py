@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from service.estimator.architecture import Architecture
-from service.estimator.errors import InvalidInputError
-from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Workload
 from service.planner.legality.conditions import allowed_by
 from service.planner.legality.facts import Case, ModelFacts, facts_of
 from service.planner.legality.rules import Rule, stack_of

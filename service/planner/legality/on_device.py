@@ -7,11 +7,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.errors import InvalidInputError
-from service.estimator.layout import Layout
-from service.estimator.workload import ServeWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.device import Device
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.legality.conditions import Test, read_condition
 from service.planner.legality.facts import Case, ModelFacts, facts_of
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any, cast
 
-from service.estimator.layout import Layout
-from service.estimator.workload import Workload
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Workload
 from service.planner.legality.conditions import Test, paths_of, read_condition
 from service.planner.legality.facts import Case, ModelFacts
 from service.planner.legality.rules import Rule, stack_of

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from service.estimator.layout import Sharding
-from service.estimator.workload import ServeWorkload, Workload
+from service.estimator.values.layout import Sharding
+from service.estimator.values.workload import ServeWorkload, Workload
 from service.planner.legality.conditions import Test, paths_of, read_condition
 
 _TABLES = Path(__file__).with_name("tables")

@@ -10,9 +10,9 @@ from service.calibration.evidence import Evidence
 from service.catalog.models import load_config, resolve_model
 from service.catalog.prior_measurements import PriorMeasurement, read_priors
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.families.registry import architecture_from_config
-from service.usecases.evidence import ANY_DEVICE, Found
-from service.usecases.shipped import as_evidence
+from service.estimator.model.families.registry import architecture_from_config
+from service.usecases.learning.evidence import ANY_DEVICE, Found
+from service.usecases.learning.shipped_priors import as_evidence
 
 READINGS = Path(__file__).resolve().parents[2] / "data" / "probes" / "trace.json"
 
@@ -22,7 +22,7 @@ Mistake = Callable[[Mapping[str, Any]], Mapping[str, object]]
 
 @cache
 def readings() -> tuple[PriorMeasurement, ...]:
-    """Return everything that ``python -m deploy.priors`` measured."""
+    """Return everything that ``python -m tests.accuracy.priors`` measured."""
     return tuple(read_priors("trace", READINGS.read_bytes()))
 
 

@@ -54,7 +54,7 @@ def _errors(found: Errors) -> tuple[str, ...]:
 _INTRODUCTION = """\
 ## After calibration
 
-Two sizes of a model are measured, and a third one is answered by what they taught (`python -m deploy.priors` made the
+Two sizes of a model are measured, and a third one is answered by what they taught (`python -m tests.accuracy.priors` made the
 readings; every pair of sizes with different numbers of tokens is tried). Errors are of allocated peaks, relative to what was
 measured. Where the analytic answer is right, two probes leave it alone. The other lines ask an estimator that is made to be
 wrong on purpose, in a way that no term of it can express.

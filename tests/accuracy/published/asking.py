@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from service.api.questions import ResolvedModel, read_fit, read_inline
-from service.api.schemas.fit import FitRequest, InlineModel
 from service.catalog.models import load_config, resolve_model
+from service.contract.schemas.fit import FitRequest, InlineModel
+from service.contract.to_question.fits import ResolvedModel, read_fit, read_inline
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.result import Detail, Estimate
-from service.usecases.fit import FitQuestion
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.result import Detail, Estimate
+from service.usecases.questions.fit import FitQuestion
 from tests.accuracy.published.rows import PublishedCase
 
 

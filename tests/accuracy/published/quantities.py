@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from service.estimator.result import Estimate, Interval, Stage
+from service.estimator.values.result import Estimate, Interval, Stage
 from tests.accuracy.published.rows import PublishedCase
 
 BLOCK_TOKENS = 16

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.estimator.units import GIB, MIB
+from service.estimator.values.units import GIB, MIB
 from tests.accuracy.published.rows import PublishedCase, skipped_rows
 from tests.accuracy.published.scoring import PublishedScore, PublishedScores, score_published
 from tests.accuracy.published.summary import PublishedSummary, labels, summaries, weighted_quantile, worst

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache
-from service.estimator.result import Estimate, Interval
-from service.planner.verdict import Verdict, judge
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.result import Estimate, Interval
+from service.planner.fit.verdict import Verdict, judge
 from tests.accuracy.published.asking import answer_of, question_of
 from tests.accuracy.published.quantities import predicted
 from tests.accuracy.published.rows import PublishedCase, Reading

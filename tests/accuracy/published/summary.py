@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.estimator.units import MIB
-from service.planner.verdict import Verdict
+from service.estimator.values.units import MIB
+from service.planner.fit.verdict import Verdict
 from tests.accuracy.published.scoring import Label, PublishedScore, PublishedScores
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.layout import Layout
-from service.estimator.result import Throughput
 from service.estimator.speed.throughput import throughput_of
-from service.estimator.workload import ServeWorkload, TrainWorkload
-from service.usecases.fit import FitQuestion
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Throughput
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
+from service.usecases.questions.fit import FitQuestion
 from tests.accuracy.published.asking import question_of
 from tests.accuracy.published.rows import PublishedCase
 

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
 from service.app import create_app
-from service.settings import Settings
-from service.usecases import keys
-from service.usecases.keys import NewKey
+from service.runtime.settings import Settings
+from service.usecases.access import keys
+from service.usecases.access.keys import NewKey
 from tests.waiting import eventually
 
 

@@ -11,11 +11,11 @@ from litestar.routes import HTTPRoute
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope, granted, new_token
-from service.api import docs
-from service.api.operation import Operation
+from service.api.http import docs
+from service.api.http.operation import Operation
 from service.app import ROUTERS
-from service.usecases import keys
-from service.usecases.keys import NewKey
+from service.usecases.access import keys
+from service.usecases.access.keys import NewKey
 from tests.e2e.access.conftest import ask, make_key, until_known
 
 PUBLIC_OPERATIONS = {"/healthz", "/readyz", "/version"}

@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
-from service.usecases import keys
+from service.usecases.access import keys
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.waiting import eventually
 

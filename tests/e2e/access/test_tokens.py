@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
-from service.errors import UnavailableError
-from service.usecases.key_server import fetch_keys
+from service.base.errors import UnavailableError
+from service.usecases.access.key_server import fetch_keys
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
 from tests.issuers import AUDIENCE, Issuer, serving_issuer
 from tests.waiting import eventually

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.api.problems import ESTIMATOR_TYPES, UNPROCESSABLE
-from service.errors import ServiceError, StartupError
+from service.api.http.problems import ESTIMATOR_TYPES, UNPROCESSABLE
+from service.base.errors import ServiceError, StartupError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -10,7 +10,7 @@ from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import running_postgres
 from service.embedded.redis import running_redis
-from service.settings import psycopg_url
+from service.runtime.settings import psycopg_url
 from tests.e2e.access.conftest import make_key, serving, until_known
 
 

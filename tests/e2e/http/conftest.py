@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from service.app import create_app
-from service.settings import Settings
+from service.runtime.settings import Settings
 from tests.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from service.__main__ import main
 from service.db.session import make_engine, make_sessions
 from tests.e2e.http.conftest import Servers
 from tests.e2e.http.test_resources import slug
-from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import an_artifact
 
 CONTENT = b"history" * 300_000 + os.urandom(1_500_000)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from service.api.imports import EXAMPLE
+from service.api.resources.measurements.imports import EXAMPLE
 from tests.unit.formats.measured.reading_samples import sample
 from tests.unit.formats.measured.test_snapshot import SMALL
 

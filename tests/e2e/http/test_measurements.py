@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from service.db.session import make_engine, make_sessions
-from service.usecases import workers
-from service.usecases.workers import WorkerInfo
+from service.usecases.jobs import workers
+from service.usecases.jobs.workers import WorkerInfo
 from tests.e2e.http.conftest import Servers
 from tests.e2e.http.test_resources import TINY, slug
 from tests.waiting import eventually

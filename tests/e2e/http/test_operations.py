@@ -7,7 +7,7 @@ import pytest
 from litestar.testing import TestClient
 
 from service.app import create_app
-from service.settings import Settings
+from service.runtime.settings import Settings
 from tests.e2e.http.conftest import Servers
 
 

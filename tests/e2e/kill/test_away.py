@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from service.db.migrate import upgrade
 from service.db.session import make_engine, make_sessions
 from service.embedded.postgres import running_postgres
-from service.settings import psycopg_url
-from service.usecases import workers
+from service.runtime.settings import psycopg_url
+from service.usecases.jobs import workers
 from tests.processes import has_ended
 from tests.system import IN_TIME_S, System, environment_for, succeeded_once
 from tests.waiting import eventually

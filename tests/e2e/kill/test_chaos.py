@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from deploy.chaos import expected
-from deploy.chaos.client import Asked, new_job
-from deploy.chaos.invariants import count_executions, violations
-from deploy.chaos.rig import running_rig
-from deploy.chaos.storm import SETTINGS, run_storm
 from service.db.session import make_engine, make_sessions
-from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, Sample
-from service.settings import Settings, psycopg_url
-from service.usecases import attempts, measurements, outcomes
-from service.usecases.attempts import Unwritten
+from service.jobs.notify import no_bell
+from service.runtime.settings import Settings, psycopg_url
+from service.usecases.jobs import attempts, measurements, outcomes
+from service.usecases.jobs.attempts import Unwritten
+from tests.chaos import expected
+from tests.chaos.client import Asked, new_job
+from tests.chaos.invariants import count_executions, violations
+from tests.chaos.rig import running_rig
+from tests.chaos.storm import SETTINGS, run_storm
 from tests.job_builders import a_request, a_result
 
 SEED = 3

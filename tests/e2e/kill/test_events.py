@@ -6,7 +6,7 @@ from uuid import UUID
 
 import httpx
 
-from service.usecases import measurements
+from service.usecases.jobs import measurements
 from tests.job_builders import TINY_LLAMA
 from tests.system import IN_TIME_S, Script, System, succeeded_once
 

@@ -10,11 +10,11 @@ import psutil
 from redis import Redis
 
 from service.embedded.redis import running_redis
-from service.jobs.bell import BackgroundBell, Bell, connect_to_ring
+from service.jobs.notify import BackgroundBell, Bell, connect_to_ring
 from service.jobs.states import Status
-from service.usecases import measurements, samples, workers
-from service.usecases.access import PageRequest
-from service.usecases.workers import WorkerState
+from service.usecases.jobs import measurements, samples, workers
+from service.usecases.jobs.workers import WorkerState
+from service.usecases.stored import PageRequest
 from tests.processes import has_ended
 from tests.system import IN_TIME_S, Script, System, horse_of, succeeded_once
 from tests.waiting import eventually

@@ -19,9 +19,9 @@ from sqlalchemy.engine import make_url
 
 from service.access.keys import Scope
 from service.db.session import make_engine, make_sessions
-from service.settings import psycopg_url
-from service.usecases import keys
-from service.usecases.keys import NewKey
+from service.runtime.settings import psycopg_url
+from service.usecases.access import keys
+from service.usecases.access.keys import NewKey
 from tests.servers import fresh_database
 from tests.system import environment_for
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.access.keys import Scope
 from service.embedded.binaries import find_postgres
 from tests.e2e.access.conftest import ask, make_key, serving, until_known
-from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import TINY_LLAMA, an_artifact
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()

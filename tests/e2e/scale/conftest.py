@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.access.keys import Scope
 from service.db.session import make_engine, make_sessions
-from service.settings import psycopg_url
-from service.usecases import keys
-from service.usecases.keys import NewKey
+from service.runtime.settings import psycopg_url
+from service.usecases.access import keys
+from service.usecases.access.keys import NewKey
 from tests.servers import fresh_database
 from tests.system import System, environment_for
 from tests.waiting import eventually

@@ -10,9 +10,9 @@ from uuid import UUID
 import httpx
 
 from service.access.keys import Scope
-from service.usecases import keys
+from service.usecases.access import keys
 from tests.e2e.scale.conftest import Fleet, bearer, is_ready, start_replica
-from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import TINY_LLAMA
 from tests.processes import has_ended
 from tests.system import IN_TIME_S, succeeded_once

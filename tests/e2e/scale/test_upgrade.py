@@ -8,7 +8,7 @@ import pytest
 from litestar.testing import TestClient
 
 from service.app import create_app
-from service.settings import Settings
+from service.runtime.settings import Settings
 from tests.e2e.cli.conftest import headroom
 
 MIGRATIONS = sorted((Path(__file__).resolve().parents[3] / "migrations" / "versions").glob("r*.py"))

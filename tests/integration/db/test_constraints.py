@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.base import Base
-from service.db.cluster_tables import ClusterNodeRow, ClusterPoolRow, ClusterRow, ReservationRow
-from service.db.tables import (
+from service.db.tables.base import Base
+from service.db.tables.clusters import ClusterNodeRow, ClusterPoolRow, ClusterRow, ReservationRow
+from service.db.tables.core import (
     CalibrationRow,
     IdempotencyRow,
     MeasureJobRow,

@@ -10,10 +10,11 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.jobs.contract import ProbeDevice
-from service.planner.inventory import ClusterInventory, Pool
-from service.usecases import clusters, workers
-from service.usecases.workers import WorkerInfo
-from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from service.planner.cluster.inventory import ClusterInventory, Pool
+from service.usecases.clusters import clusters
+from service.usecases.jobs import workers
+from service.usecases.jobs.workers import WorkerInfo
+from tests.integration.usecases.learning.builders import a_request, a_result, measure
 
 Sessions = sessionmaker[Session]
 DASHBOARDS = sorted((Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "dashboards").glob("*.json"))

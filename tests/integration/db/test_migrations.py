@@ -14,8 +14,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from service.db.migrate import alembic_config, current_revision, downgrade, head_revision, is_at_head, upgrade
-from service.db.tables import SCHEMA
-from service.settings import psycopg_url
+from service.db.tables.core import SCHEMA
+from service.runtime.settings import psycopg_url
 
 CONSTRAINTS = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint

@@ -9,12 +9,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.jobs.contract import ProbeDevice
-from service.planner.inventory import ClusterInventory, MigSlices, Node, NodeState, Pool
-from service.planner.reservation import Share
-from service.usecases import clusters, reservations, workers
-from service.usecases.reservations import Wanted
-from service.usecases.workers import WorkerInfo
-from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from service.planner.cluster.inventory import ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.cluster.reservation import Share
+from service.usecases.clusters import clusters, reservations
+from service.usecases.clusters.reservations import Wanted
+from service.usecases.jobs import workers
+from service.usecases.jobs.workers import WorkerInfo
+from tests.integration.usecases.learning.builders import a_request, a_result, measure
 
 Sessions = sessionmaker[Session]
 INVENTORY = ClusterInventory(

@@ -8,11 +8,11 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.cluster_tables import ClusterRow
+from service.base.errors import NotMigratedError, ServiceError, UnavailableError, UnstorableTextError
 from service.db.session import make_engine, make_sessions, transaction
-from service.db.tables import MeasureJobRow, ModelRow
-from service.errors import NotMigratedError, ServiceError, UnavailableError, UnstorableTextError
-from service.settings import psycopg_url
+from service.db.tables.clusters import ClusterRow
+from service.db.tables.core import MeasureJobRow, ModelRow
+from service.runtime.settings import psycopg_url
 
 MODEL: dict[str, object] = {"current_revision": 1}
 

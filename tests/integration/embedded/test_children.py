@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.children import Child, run_to_end, running, start, stop
 from service.embedded.events import SILENT
 from service.embedded.identity import identify, is_alive, read_record, write_record
@@ -23,7 +24,6 @@ from service.embedded.supervisor import (
     signals_held,
     supervise,
 )
-from service.errors import EmbeddedServerError
 from tests.waiting import eventually
 
 _SLEEP = "import signal; signal.pause()"

@@ -8,11 +8,11 @@ import psutil
 import psycopg
 import pytest
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.account import SERVER_USER
 from service.embedded.datadir import MAX_SOCKET_PATH
 from service.embedded.identity import ProcessIdentity, identify, own_identity, read_record, write_record
 from service.embedded.postgres import running_postgres
-from service.errors import EmbeddedServerError
 from tests.integration.embedded.conftest import Owner
 from tests.waiting import eventually
 

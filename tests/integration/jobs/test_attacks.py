@@ -16,8 +16,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from rq.exceptions import StopRequested
 from rq.registry import DeferredJobRegistry, FailedJobRegistry, FinishedJobRegistry, ScheduledJobRegistry, StartedJobRegistry
 
-from service.jobs.bell import TASK, Bell, GuardedJob, connect_to_listen, connect_to_ring, open_queue
 from service.jobs.contract import JobPayload, ProbeDevice
+from service.jobs.notify import TASK, Bell, GuardedJob, connect_to_listen, connect_to_ring, open_queue
 from worker.listener import Listener
 
 PAYLOAD = JobPayload(job_id=UUID(int=42), attempt=2)
@@ -134,7 +134,7 @@ Worker([Queue("measure-cpu", connection=connection)], connection=connection).cle
 
 
 @pytest.mark.parametrize(
-    ("first", "runs"), [("", True), ("from service.jobs.bell import refuse_pickle; refuse_pickle()", False)]
+    ("first", "runs"), [("", True), ("from service.jobs.notify import refuse_pickle; refuse_pickle()", False)]
 )
 def test_a_worker_without_our_serializer_unpickles_nothing(
     redis_url: str, redis: "Redis", tmp_path: Path, *, first: str, runs: bool

@@ -18,7 +18,8 @@ from rq.job import Job
 from rq.registry import StartedJobRegistry
 from rq.serializers import DefaultSerializer, JSONSerializer
 
-from service.jobs.bell import (
+from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
+from service.jobs.notify import (
     MAX_UNANSWERED_RINGS,
     TASK,
     BackgroundBell,
@@ -29,7 +30,6 @@ from service.jobs.bell import (
     open_queue,
     read_ring,
 )
-from service.jobs.contract import JobPayload, ProbeDevice, ProtocolError
 from tests.waiting import eventually
 from worker.listener import Listener
 
@@ -115,7 +115,7 @@ def test_the_same_attempt_can_be_rung_for_twice(redis_url: str, redis: "Redis") 
 def test_rings_that_nobody_answers_do_not_fill_redis(redis_url: str, redis: "Redis", monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue keeps the newest, and what RQ stores of each expires by itself."""
     assert MAX_UNANSWERED_RINGS >= 100
-    monkeypatch.setattr("service.jobs.bell.MAX_UNANSWERED_RINGS", 3)
+    monkeypatch.setattr("service.jobs.notify.MAX_UNANSWERED_RINGS", 3)
     bell = a_bell(redis_url)
 
     for attempt in range(5):

@@ -13,19 +13,19 @@ import pytest
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.base.errors import UnavailableError
 from service.db.session import make_engine, make_sessions
 from service.embedded.datadir import POSTGRES_SOCKET
-from service.errors import UnavailableError
-from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, Progress, Sample
+from service.jobs.notify import no_bell
 from service.jobs.states import Status
-from service.settings import Settings, psycopg_url
-from service.usecases import attempts, measurements, outcomes, samples
-from service.usecases.access import PageRequest
-from service.usecases.attempts import Attempt
+from service.runtime.settings import Settings, psycopg_url
 from service.usecases.idempotency import RequestKey
+from service.usecases.jobs import attempts, measurements, outcomes, samples
+from service.usecases.jobs.attempts import Attempt
+from service.usecases.stored import PageRequest
 from tests.job_builders import a_request, a_result
-from worker.patience import insist
+from worker.retry import insist
 
 Sessions = sessionmaker[Session]
 CHUNK = 1 << 16

@@ -7,10 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.pages import Page, PageRequest
-from service.db.session import transaction
-from service.db.values import StoredCluster
-from service.errors import (
+from service.base.errors import (
     ClusterExistsError,
     ClusterNotFoundError,
     ClusterReservedError,
@@ -19,11 +16,14 @@ from service.errors import (
     PreconditionRequiredError,
     ServiceError,
 )
-from service.planner.inventory import ClusterInventory, Node, NodeState, Pool
-from service.planner.placement_grants import ANYWHERE
-from service.planner.reservation import Share
-from service.usecases import clusters, reservations
-from service.usecases.reservations import Wanted
+from service.db.pages import Page, PageRequest
+from service.db.records.stored import StoredCluster
+from service.db.session import transaction
+from service.planner.cluster.grants import ANYWHERE
+from service.planner.cluster.inventory import ClusterInventory, Node, NodeState, Pool
+from service.planner.cluster.reservation import Share
+from service.usecases.clusters import clusters, reservations
+from service.usecases.clusters.reservations import Wanted
 from tests.locks import until_somebody_waits
 
 COUNTED = Pool(

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.base.errors import IdempotencyConflictError
 from service.db.session import transaction
-from service.db.tables import MeasureJobRow
-from service.errors import IdempotencyConflictError
+from service.db.tables.core import MeasureJobRow
 from service.usecases.idempotency import TTL, forget_expired, job_for_key
 
 BODY = b'{"model": "llama-3.2-1b"}'

@@ -6,21 +6,22 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.errors import ImportRefusedError, InvalidRequestError
+from service.base.errors import ImportRefusedError, InvalidRequestError
 from service.estimator.estimate import PlanCache
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Engine, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload, Workload
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
 from service.formats.measured.reading import MIB, Quantity
 from service.jobs.contract import ModelSource
-from service.usecases import imports, measurements
-from service.usecases.access import MeasurementFilter, PageRequest
-from service.usecases.calibrations import changed_since
-from service.usecases.corrections import CorrectionBook
-from service.usecases.imports import ImportQuestion, ImportReport
-from service.usecases.specs import catalogue_model
+from service.usecases.imports import imports
+from service.usecases.imports.imports import ImportQuestion, ImportReport
+from service.usecases.jobs import measurements
+from service.usecases.learning.calibrations import changed_since
+from service.usecases.learning.corrections import CorrectionBook
+from service.usecases.stored import MeasurementFilter, PageRequest
+from service.usecases.stored_specs.spec_cache import catalogue_model
 from tests.unit.formats.measured.reading_samples import sample
 
 Sessions = sessionmaker[Session]

@@ -7,11 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.pages import PageRequest
-from service.db.queries import models as queries
-from service.db.session import transaction
-from service.db.values import ModelContent, StoredModel
-from service.errors import (
+from service.base.errors import (
     CatalogueModelError,
     InvalidCursorError,
     ModelExistsError,
@@ -20,7 +16,12 @@ from service.errors import (
     PreconditionRequiredError,
     ServiceError,
 )
-from service.usecases import clusters, models
+from service.db.pages import PageRequest
+from service.db.queries import models as queries
+from service.db.records.stored import ModelContent, StoredModel
+from service.db.session import transaction
+from service.usecases.clusters import clusters
+from service.usecases.stored_specs import models
 from tests.locks import until_somebody_waits
 
 CONTENT = ModelContent(

@@ -12,13 +12,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.db.session import make_engine
-from service.jobs.bell import no_bell
 from service.jobs.contract import JobPayload, ProbeDevice
+from service.jobs.notify import no_bell
 from service.jobs.states import Status
-from service.settings import Settings, psycopg_url
-from service.usecases import attempts, measurements
-from service.usecases.load import read_load
-from service.usecases.reconcile import Reconciled, reconcile, run_forever
+from service.runtime.settings import Settings, psycopg_url
+from service.usecases.jobs import attempts, measurements
+from service.usecases.operations.load import read_load
+from service.usecases.operations.reconcile import Reconciled, reconcile, run_forever
 from tests.job_builders import a_request
 from tests.waiting import eventually
 

@@ -9,10 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.api.inventories import cluster_answer
-from service.db.pages import PageRequest
-from service.db.session import transaction
-from service.errors import (
+from service.base.errors import (
     ClusterNotFoundError,
     GpusNotFreeError,
     IdempotencyConflictError,
@@ -22,13 +19,16 @@ from service.errors import (
     ReservationEndedError,
     ReservationNotFoundError,
 )
-from service.planner.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
-from service.planner.placement_grants import ANYWHERE
-from service.planner.reservation import Share
-from service.usecases import clusters, reservations
-from service.usecases.access import StoredReservation
+from service.contract.to_answer.inventories import cluster_answer
+from service.db.pages import PageRequest
+from service.db.session import transaction
+from service.planner.cluster.grants import ANYWHERE
+from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.cluster.reservation import Share
+from service.usecases.clusters import clusters, reservations
+from service.usecases.clusters.reservations import Wanted
 from service.usecases.idempotency import RequestKey
-from service.usecases.reservations import Wanted
+from service.usecases.stored import StoredReservation
 
 Sessions = sessionmaker[Session]
 NODES = (

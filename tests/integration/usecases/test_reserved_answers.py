@@ -3,11 +3,11 @@
 from msgspec.structs import replace
 from sqlalchemy import select
 
-from service.db.learning_tables import ResidualRow
+from service.db.tables.learning import ResidualRow
 from service.estimator.estimate import PlanCache
 from service.jobs.contract import ProbeDevice, ProbeResult
-from service.usecases.evidence import answer
-from tests.integration.usecases.learning_builders import ON_GPU, Sessions, a_gpu_result, a_request, measure
+from service.usecases.learning.evidence import answer
+from tests.integration.usecases.learning.builders import ON_GPU, Sessions, a_gpu_result, a_request, measure
 
 MORE = 10_000_000
 """What every run allocated beyond the answer, and so reserved as well."""

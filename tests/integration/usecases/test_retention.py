@@ -8,12 +8,14 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.db.access_tables import AuditEventRow
-from service.db.access_values import AuditEvent
-from service.db.tables import CalibrationRow, MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
-from service.usecases import keys, measurements, retention
-from service.usecases.retention import Pruned, prunable, prune
-from tests.integration.usecases.learning_builders import a_request, a_result, measure
+from service.db.records.keys import AuditEvent
+from service.db.tables.access import AuditEventRow
+from service.db.tables.core import CalibrationRow, MeasureJobRow, MeasurementEventRow, MeasurementSampleRow
+from service.usecases.access import keys
+from service.usecases.jobs import measurements
+from service.usecases.operations import retention
+from service.usecases.operations.retention import Pruned, prunable, prune
+from tests.integration.usecases.learning.builders import a_request, a_result, measure
 from tests.job_builders import an_artifact
 
 AGE = timedelta(days=90)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from service.access.keys import NOBODY, SECRET_BYTES, Scope, check_name, digest_of, granted, matches, new_token, prefix_of
 from service.access.limits import Limit, parse_limit
-from service.api.guard import ANYBODY as OPEN_USER
-from service.api.guard import LOCAL_USER
+from service.api.http.auth import ANYBODY as OPEN_USER
+from service.api.http.auth import LOCAL_USER
 
 
 def test_a_key_has_256_random_bits() -> None:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from service.access.keys import Principal, Scope, looks_like_token, new_token
 from service.access.tokens import TokenRules, header_of, principal_of, read_keys
-from service.errors import UnauthorizedError
+from service.base.errors import UnauthorizedError
 from tests.issuers import AUDIENCE, Issuer, jwk, private_key
 
 ISSUER = Issuer(url="https://issuer.test")

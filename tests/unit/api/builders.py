@@ -8,17 +8,17 @@ from litestar.testing import TestClient
 from sqlalchemy import create_engine
 
 from service.api.application import make_application
-from service.api.metrics import Metrics
-from service.api.parts import Parts
+from service.api.http.dependencies import Parts
+from service.api.metrics.registry import Metrics
 from service.app import ROUTERS
 from service.catalog.models import model_names
 from service.db.session import make_sessions
 from service.estimator.estimate import PlanCache
-from service.jobs.bell import no_bell
-from service.settings import Settings
-from service.usecases.corrections import CorrectionBook
-from service.usecases.health import Readiness
-from service.usecases.specs import SpecBook, catalogue_model
+from service.jobs.notify import no_bell
+from service.runtime.settings import Settings
+from service.usecases.learning.corrections import CorrectionBook
+from service.usecases.operations.health import Readiness
+from service.usecases.stored_specs.spec_cache import SpecBook, catalogue_model
 
 NOWHERE = "postgresql+psycopg://nobody@127.0.0.1:1/nothing?connect_timeout=1"
 FIT: dict[str, Any] = {

@@ -16,10 +16,10 @@ from service.calibration.evidence import EXACT_SHARE, RESERVED_SPREAD, MeasuredP
 from service.calibration.pool import Group, Level, Pool
 from service.calibration.shrinkage import Mean
 from service.calibration.sift import Rejected
-from service.estimator.corrections import Corrections, InstantCorrection
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.corrections import Corrections, InstantCorrection
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from tests.unit.calibration.builders import BASE, GB, evidence, taught
 
 CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 512}

@@ -7,12 +7,12 @@ from service.calibration.apply import Known, bounded
 from service.calibration.derive import Calibration
 from service.calibration.evidence import RESERVED_SPREAD, MeasuredPoint
 from service.calibration.field import MOST, Seen, bounds_of, least_at
-from service.estimator.device import Device
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import TrainWorkload
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import TrainWorkload
 from tests.job_builders import TINY_LLAMA
 
 GB = 10**9

@@ -8,11 +8,11 @@ import pytest
 from service.calibration import key as key_module
 from service.calibration.evidence import Quantity
 from service.calibration.key import calibration_key, calibration_scope, kind_of
-from service.estimator.architecture import Architecture
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
 
 CONFIG = {
     "model_type": "llama",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from service.calibration.derive import Parent, calibrate
 from service.calibration.evidence import Quantity
 from service.calibration.pool import Group, Level, Member, parent_of, pools_of
-from service.estimator.intervals import smallest_holding
+from service.estimator.memory.intervals.ends import smallest_holding
 from tests.unit.calibration.builders import BASE, evidence
 
 GROUP = Group(quantity=Quantity.ALLOCATED, kind="training", environment="torch 2.13", family="llama")

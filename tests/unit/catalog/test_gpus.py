@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import pytest
 
+from service.base.errors import UnknownGpuError
 from service.catalog.gpus import GpuEntry, entries_named, gpus_of_family, list_gpus, resolve_gpu
-from service.errors import UnknownGpuError
-from service.estimator.units import GIB, MIB
+from service.estimator.values.units import GIB, MIB
 
 ASKED_FIRST = {
     *("V100", "T4", "A10G", "A100", "L4", "L40S", "RTX 3090", "RTX 4090", "RTX 5090", "RTX A6000"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from service.base.errors import UnknownModelError
 from service.catalog import models
 from service.catalog.models import (
     ModelEntry,
@@ -18,9 +19,8 @@ from service.catalog.models import (
     model_names,
     resolve_model,
 )
-from service.errors import UnknownModelError
-from service.estimator.errors import EstimatorError, NotModelledError
-from service.estimator.families.registry import architecture_from_config
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.errors import EstimatorError, NotModelledError
 
 CONFIGS = Path(models.__file__).with_name("configs")
 PUBLISHED_PARAMETERS: dict[str, int] = json.loads(Path(__file__).with_name("published_parameters.json").read_bytes())["totals"]
@@ -95,7 +95,7 @@ def test_a_model_is_read_or_refused_with_its_field(entry: ModelEntry) -> None:
 
 def test_a_family_without_terms_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalogue that is ahead of the families names the model and its family, and what is modelled."""
-    monkeypatch.setattr("service.estimator.families.registry._FAMILIES", {"llama": "llama"})
+    monkeypatch.setattr("service.estimator.model.families.registry._FAMILIES", {"llama": "llama"})
     monkeypatch.setattr("service.catalog.models._architecture", lambda _: architecture_from_config({"model_type": "whisper"}))
 
     with pytest.raises(NotModelledError, match=r"'whisper-tiny'.*'whisper'"):

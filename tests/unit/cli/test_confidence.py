@@ -5,9 +5,9 @@ import json
 import pytest
 
 from service.__main__ import main
+from service.base.errors import InvalidRequestError
 from service.cli.confidence import add_search_confidence, confidence_of
-from service.cli.parser import Parser
-from service.errors import InvalidRequestError
+from service.terminal.arguments import Parser
 
 FIT = ("fit", "gpt2", "--gpu", "T4", "--task", "train", "--sequence-length", "64", "--json")
 

@@ -9,9 +9,9 @@ from importlib.metadata import version
 import pytest
 
 from service.__main__ import COMMANDS, main
-from service.cli.parser import Parser
-from service.cli.worker import DEVICES
+from service.cli.commands.worker import DEVICES
 from service.jobs.contract import ProbeDevice
+from service.terminal.arguments import Parser
 from worker.__main__ import AUTO
 from worker.__main__ import main as start_worker
 
@@ -19,7 +19,7 @@ from worker.__main__ import main as start_worker
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_a_module(name: str) -> None:
     """Each command has arguments, a body and a sentence about itself."""
-    module = import_module(f"service.cli.{name.replace('-', '_')}")
+    module = import_module(f"service.cli.commands.{name.replace('-', '_')}")
 
     module.add_arguments(Parser(prog=name))
     assert callable(module.run)

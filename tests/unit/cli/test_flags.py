@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from service.api.schemas.fit import FitRequest
-from service.api.schemas.workload import LayoutRequest, ServeRequest, TrainRequest, WorkloadRequest
+from service.base.errors import InvalidRequestError
 from service.cli.flags import add_gpu, add_question, gpu_of, in_flags, model_of, words_of
-from service.cli.parser import Parser
-from service.errors import InvalidRequestError
+from service.contract.schemas.fit import FitRequest
+from service.contract.schemas.workload import LayoutRequest, ServeRequest, TrainRequest, WorkloadRequest
+from service.terminal.arguments import Parser
 
 TRAIN = ("llama-2-7b", "--task", "train", "--sequence-length", "4096")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from service.base.errors import ServiceError
 from service.cli.http import ask, connect, delete, path_of, read_all, replace
-from service.errors import ServiceError
 
 Answer = Callable[[httpx.Request], httpx.Response]
 

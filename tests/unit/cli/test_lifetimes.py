@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.api.schemas.keys import MAX_LIFE_S
 from service.cli.lifetimes import LONGEST_S, seconds_of
+from service.contract.schemas.keys import MAX_LIFE_S
 
 CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart" / "headroom"
 

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
+from service.base.errors import StartupError
 from service.cli.listen import access_on, listen, url_of
-from service.errors import StartupError
 
 
 def test_a_free_port_is_taken() -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from service.__main__ import main
-from service.cli.clusters import show_cluster
+from service.cli.commands.clusters import show_cluster
 from service.cli.files import read_object
 from service.cli.resources import in_commands
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from service.base.errors import ServiceError, UnavailableError
 from service.cli.http import Document
 from service.cli.watching import PATIENCE_S, RECONNECT_S, follow
-from service.errors import ServiceError, UnavailableError
 
 PATH = "/v1/measurements/m"
 Answer = Callable[[httpx.Request], httpx.Response]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Select, select
 
-from service.db.cluster_tables import ClusterRow
+from service.base.errors import InvalidCursorError, InvalidRequestError
 from service.db.pages import (
     MAX_NUMBER,
     MAX_PAGE_SIZE,
@@ -24,8 +24,8 @@ from service.db.pages import (
     page_of_names,
     page_of_numbered,
 )
-from service.db.tables import MeasurementSampleRow
-from service.errors import InvalidCursorError, InvalidRequestError
+from service.db.tables.clusters import ClusterRow
+from service.db.tables.core import MeasurementSampleRow
 
 Position = tuple[datetime, UUID]
 positions = st.tuples(st.datetimes(timezones=st.just(UTC)), st.uuids())

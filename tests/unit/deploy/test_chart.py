@@ -14,9 +14,9 @@ from kubernetes_validate import validate
 
 from service.__main__ import COMMANDS
 from service.catalog.gpus import entries_named
-from service.cli.parser import Parser
-from service.db.tables import MeasureJobRow
-from service.settings import VARIABLES
+from service.db.tables.core import MeasureJobRow
+from service.runtime.settings import VARIABLES
+from service.terminal.arguments import Parser
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "deploy" / "chart" / "headroom"
@@ -153,7 +153,7 @@ def test_commands_and_variables_are_ours(releases: dict[str, list[dict[str, Any]
             command, *arguments = container["args"]
             assert command in COMMANDS, maker
             parser = Parser(prog=command)
-            import_module(f"service.cli.{command}").add_arguments(parser)
+            import_module(f"service.cli.commands.{command}").add_arguments(parser)
             assert parser.parse_args(arguments), maker
             assert {each["name"] for each in container["env"]} <= known, maker
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from service.cli.parser import Parser
+from service.terminal.arguments import Parser
 
 ROOT = Path(__file__).resolve().parents[3]
 IMAGES = sorted((ROOT / "deploy" / "images").glob("*.Dockerfile"))
@@ -68,7 +68,7 @@ def test_a_container_may_do_little(services: dict[str, Any], name: str) -> None:
 def test_commands_are_commands_of_ours(services: dict[str, Any], name: str) -> None:
     """The command line takes what each container is started with."""
     command, *arguments = services[name]["command"]
-    module = import_module(f"service.cli.{command.replace('-', '_')}")
+    module = import_module(f"service.cli.commands.{command.replace('-', '_')}")
     parser = Parser(prog=command)
     module.add_arguments(parser)
 

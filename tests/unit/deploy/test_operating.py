@@ -5,7 +5,7 @@ from pathlib import Path
 
 from service.__main__ import COMMANDS
 from service.access.keys import Scope
-from service.settings import VARIABLES, Settings
+from service.runtime.settings import VARIABLES, Settings
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.packaging.containers import containers, image
-from deploy.packaging.install import MAX_BYTES, Installed
+from deploy.release.packaging.containers import containers, image
+from deploy.release.packaging.install import MAX_BYTES, Installed
 from service.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from service.base.errors import EmbeddedServerError
 from service.embedded.datadir import own_data_dir
 from service.embedded.events import SILENT
-from service.errors import EmbeddedServerError
 
 
 def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.architecture import Architecture
-from service.estimator.layout import Layout
-from service.estimator.passes import record_training
+from service.estimator.memory.training_pass import training_pass
+from service.estimator.model.architecture import Architecture
+from service.estimator.passes.recorder import record_training
 from service.estimator.tape import sizes
-from service.estimator.tape.kernels import RANDOM_STATE_BYTES
 from service.estimator.tape.ledger import Category, Section
+from service.estimator.tape.ops.attention_kernels import RANDOM_STATE_BYTES
 from service.estimator.tape.sizes import Size
-from service.estimator.training_pass import training_pass
-from service.estimator.workload import Attention, Checkpointing, TrainWorkload
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Attention, Checkpointing, TrainWorkload
 from tests.builders import a_gpt2, a_model, a_training
 
 _PER_TOKEN, _PER_SCORE = 3, 5

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.corrections import Corrections, InstantCorrection
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.families.scaled import architecture_of_size
-from service.estimator.kv_cache import COUNTER_BYTES
-from service.estimator.layout import Layout, Sharding
-from service.estimator.result import Component, Estimate
-from service.estimator.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count
-from service.estimator.workload import Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.memory.kv_cache import COUNTER_BYTES
+from service.estimator.model.families.synthetic import architecture_of_size
+from service.estimator.values.corrections import Corrections, InstantCorrection
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.result import Component, Estimate
+from service.estimator.values.units import GIB, KIB, MIB, ceil_div, format_bytes, format_count
+from service.estimator.values.workload import Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
 from tests.builders import a_device, a_model, a_serving, a_sharded_layout, a_training
 
 _MODEL = a_model()

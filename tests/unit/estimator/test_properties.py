@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.architecture import Architecture
-from service.estimator.build import build_decoder
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.result import Estimate
-from service.estimator.states import train_states, trained_parameters
-from service.estimator.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.memory.states import train_states, trained_parameters
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.trees.decoder import build_decoder
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.result import Estimate
+from service.estimator.values.workload import Attention, Cache, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload
 from tests.builders import a_device, a_gpt2, a_mixture, a_model, a_sharded_layout
 
 _OPTIMIZERS = ("adamw", "adamw_fused", "adamw_loop", "sgd", "sgd_momentum")

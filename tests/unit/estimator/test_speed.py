@@ -6,16 +6,16 @@ import pytest
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_config, resolve_model
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.result import Throughput
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
 from service.estimator.speed.rates import rates_of
 from service.estimator.speed.throughput import WorkCache, throughput_of, untimed
-from service.estimator.workload import (
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.result import Throughput
+from service.estimator.values.workload import (
     Checkpointing,
     Framework,
     Lora,

@@ -4,9 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
-from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.jobs.codec import decode_line, decode_payload, decode_request, encode_line, encode_request
 from service.jobs.contract import (
     JobPayload,
     MeasureRequest,
@@ -18,7 +19,6 @@ from service.jobs.contract import (
     parse_measure_request,
     task_of,
 )
-from service.jobs.wire import decode_line, decode_payload, decode_request, encode_line, encode_request
 from tests.job_builders import a_request, a_result
 
 JOB = str(UUID(int=7))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.ranks import rank_obstacles, shares_work
 
 TRAIN = TrainWorkload(sequence_length=64, precision=POLICIES["bf16"])

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Cache, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.workload import Cache, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.runnable import is_mixed, workload_obstacles
 
 TRAIN = TrainWorkload(sequence_length=8)

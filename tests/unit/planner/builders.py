@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, load_config, resolve_model
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
 from service.estimator.estimate import PlanCache
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout, Sharding
-from service.estimator.result import Basis, Component, Estimate, Interval
-from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
-from service.planner.subject import Subject, make_subject
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.result import Basis, Component, Estimate, Interval
+from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload
+from service.planner.fit.evaluator import Subject, make_subject
 
 ONE_GPU = Layout()
 ZERO_3 = Layout(data_parallel=8, zero_stage=3, sharding=Sharding.DEEPSPEED)

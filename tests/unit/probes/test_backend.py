@@ -4,8 +4,8 @@ import pytest
 
 from service.jobs.contract import FailureKind, ProbeDevice
 from service.probing.refusal import Refusal
-from worker.probes import backend
-from worker.probes.backend import backend_for
+from worker.probes.run import backend
+from worker.probes.run.backend import backend_for
 
 
 def test_the_cpu_has_a_backend() -> None:

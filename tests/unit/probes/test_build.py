@@ -1,8 +1,8 @@
 """What is built for a probe."""
 
 from service.jobs.runnable import MIXED_OPTIMIZERS, PROBE_DTYPES, PROBE_OPTIMIZERS
-from worker.probes.build import TORCH_DTYPES
-from worker.probes.optimizers import MIXED_KERNELS, OPTIMIZERS
+from worker.probes.models.build import TORCH_DTYPES
+from worker.probes.models.optimizers import MIXED_KERNELS, OPTIMIZERS
 
 
 def test_the_service_takes_the_dtypes_that_a_probe_has() -> None:

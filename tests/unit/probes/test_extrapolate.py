@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.probing.plan import Point
-from worker.probes.extrapolate import Reading, at_depth, at_tokens, instants_of
+from worker.probes.run.extrapolate import Reading, at_depth, at_tokens, instants_of
 
 COUNTS = st.integers(0, 10**12)
 

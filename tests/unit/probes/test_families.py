@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from service.estimator.device import Device
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config, known_model_types
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.model.families.registry import architecture_from_config, known_model_types
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
 from tests.tiny_models import TINY, tiny_config
 from worker.probes.measure import measure

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.estimator.workload import Attention
-from worker.probes.kernels import AttentionShape, Kernel, cuda_kernel
+from service.estimator.values.workload import Attention
+from worker.probes.attention.names import AttentionShape, Kernel, cuda_kernel
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import TrainWorkload
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import TrainWorkload
+from service.jobs.codec import decode_line, encode_request
 from service.jobs.contract import (
     FailureKind,
     ModelSource,
@@ -18,7 +19,6 @@ from service.jobs.contract import (
     ProbeResult,
     task_of,
 )
-from service.jobs.wire import decode_line, encode_request
 
 CONFIG: dict[str, object] = {
     "model_type": "qwen2",

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import (
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import (
     Attention,
     Cache,
     Checkpointing,
@@ -38,7 +38,7 @@ from service.jobs.contract import (
 )
 from service.jobs.host import Host
 from service.probing.refusal import Refusal
-from worker.probes.cpu import CpuBackend
+from worker.probes.cpu.backend import CpuBackend
 from worker.probes.measure import measure
 
 pytestmark = [

@@ -4,20 +4,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.estimator.device import Device
-from service.estimator.dtypes import DType
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import TrainWorkload
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import TrainWorkload
 from service.jobs.contract import FailureKind, ModelSource, Planned, PlannedRun, ProbeDevice, ProbeLine, ProbeRequest, task_of
 from service.jobs.host import Host
 from service.probing.plan import Point
 from service.probing.refusal import Refusal
 from tests.tiny_models import tiny_config
-from worker.probes.backend import Keep, Session, Subject, Tell
 from worker.probes.measure import measure
+from worker.probes.run.backend import Keep, Session, Subject, Tell
 
 CONFIG = tiny_config("llama") | {"num_hidden_layers": 1}
 TRAIN = TrainWorkload(sequence_length=256, precision=POLICIES["bf16"])

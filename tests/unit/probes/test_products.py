@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from worker.probes.products import fast_products
-from worker.probes.recorder import mark, recording
+from worker.probes.cpu.matmul_rate import fast_products
+from worker.probes.run.recorder import mark, recording
 
 
 def _operands(rows: int, inner: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:

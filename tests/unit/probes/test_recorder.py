@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from worker.probes.recorder import Recording, RecordingError, Stretch, mark, recording
+from worker.probes.run.recorder import Recording, RecordingError, Stretch, mark, recording
 
 KIB = 1024
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Lora, Method, TrainWorkload
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Lora, Method, TrainWorkload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
 from tests.tiny_models import tiny_config
 from worker.probes.measure import measure

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.architecture import Architecture
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.units import GIB
-from service.estimator.workload import Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.layout import Layout
+from service.estimator.values.units import GIB
+from service.estimator.values.workload import Lora, Method, ServeWorkload, TrainWorkload
 from service.jobs.contract import FailureKind
 from service.jobs.host import Host
 from service.probing.plan import Plan, Point, Question

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import pytest
 
 from service.catalog.models import list_models, load_architecture, load_config, resolve_model
-from service.estimator.architecture import Architecture
-from service.estimator.families.registry import architecture_from_config
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
 from service.probing.lines import decides
 from service.probing.slices import Slice, check_slice, slicings
 from service.probing.stack import keep, stack_of
-from worker.probes.build import cut_config
+from worker.probes.models.build import cut_config
 
 UNREADABLE_CUTS = {"llama4_text"}
 """The estimator reads the published patterns of these only, and a slice has another."""

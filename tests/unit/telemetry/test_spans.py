@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import StartupError
+from service.base.errors import StartupError
 from service.telemetry import spans
 from service.telemetry.spans import NO_SPAN, is_wanted, span, start, traceparent
 

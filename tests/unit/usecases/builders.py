@@ -1,7 +1,7 @@
 """Builders for tests of use cases."""
 
-from service.estimator.families.registry import architecture_from_config
-from service.usecases.specs import NamedModel
+from service.estimator.model.families.registry import architecture_from_config
+from service.usecases.stored_specs.spec_cache import NamedModel
 
 TINY_LLAMA = {
     "model_type": "llama",

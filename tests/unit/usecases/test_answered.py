@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.layout import Layout
-from service.estimator.workload import Engine, ServeWorkload, TrainWorkload
-from service.usecases.fit import Answered, FitQuestion
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload
+from service.usecases.questions.fit import Answered, FitQuestion
 
 QUESTION = FitQuestion(
     architecture=load_architecture(resolve_model("gpt2")),

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from service.base.errors import InvalidRequestError
 from service.catalog.models import load_config, resolve_model
-from service.errors import InvalidRequestError
-from service.estimator.dtypes import DType
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.quantization.weights import weight_bytes
-from service.usecases.checkpoints import of_header, of_index
-from service.usecases.sources import content_of, warnings_of
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.model.quantization.weights import weight_bytes
+from service.estimator.values.dtypes import DType
+from service.usecases.stored_specs.checkpoints import of_header, of_index
+from service.usecases.stored_specs.model_sources import content_of, warnings_of
 
 TINY: dict[str, object] = {
     "model_type": "llama",

@@ -12,10 +12,10 @@ from service.calibration.document import to_document
 from service.calibration.environment import Environment
 from service.calibration.evidence import Evidence, Quantity
 from service.calibration.key import calibration_key, kind_of
-from service.db.values import StoredCalibration
-from service.estimator.layout import Layout
-from service.estimator.workload import TrainWorkload
-from service.usecases.corrections import CorrectionBook
+from service.db.records.stored import StoredCalibration
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import TrainWorkload
+from service.usecases.learning.corrections import CorrectionBook
 from tests.unit.usecases.builders import named_model
 
 MODEL = named_model("tiny").architecture

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.errors import InvalidRequestError
-from service.estimator.dtypes import DType
-from service.estimator.errors import NotModelledError
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import Precision
-from service.estimator.workload import (
+from service.base.errors import InvalidRequestError
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import NotModelledError
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import Precision
+from service.estimator.values.workload import (
     Checkpointing,
     Engine,
     Framework,
@@ -24,7 +24,7 @@ from service.estimator.workload import (
     Workload,
 )
 from service.jobs.contract import ModelSource, ProbeDevice, task_of
-from service.usecases.measurable import check_measurable, check_plannable
+from service.usecases.jobs.measurable import check_measurable, check_plannable
 from tests.job_builders import TINY_LLAMA, a_request
 from tests.tiny_models import tiny_config
 

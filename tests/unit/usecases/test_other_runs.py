@@ -2,16 +2,16 @@
 
 import pytest
 
-from service.errors import ImportRefusedError
+from service.base.errors import ImportRefusedError
 from service.estimator.estimate import PlanCache
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Engine, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.formats.measured.detect import parse
 from service.formats.measured.observe import Match
 from service.jobs.contract import ModelSource
-from service.usecases.imports import ImportQuestion, ImportReport, read_import, refuse
-from service.usecases.specs import catalogue_model
+from service.usecases.imports.imports import ImportQuestion, ImportReport, read_import, refuse
+from service.usecases.stored_specs.spec_cache import catalogue_model
 from tests.unit.formats.measured.reading_samples import sample
 
 VLLM = ServeWorkload(num_sequences=1, prompt_tokens=128, output_tokens=128, engine=Engine.VLLM)

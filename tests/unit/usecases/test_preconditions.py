@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import InvalidRequestError, PreconditionFailedError, PreconditionRequiredError, ServiceError
+from service.base.errors import InvalidRequestError, PreconditionFailedError, PreconditionRequiredError, ServiceError
 from service.usecases.preconditions import check_if_match, has_seen
 
 

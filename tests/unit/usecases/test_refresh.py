@@ -2,7 +2,7 @@
 
 import threading
 
-from service.usecases.refresh import Refresher
+from service.usecases.operations.refresh import Refresher
 
 
 def test_the_first_round_can_be_waited_for() -> None:

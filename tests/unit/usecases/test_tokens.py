@@ -6,8 +6,8 @@ import pytest
 
 from service.access.keys import Scope
 from service.access.tokens import KeySet, TokenRules, read_keys
-from service.errors import UnauthorizedError, UnavailableError
-from service.usecases.tokens import COOLDOWN_S, REFRESH_S, REMEMBERED_FOR_S, TRUSTED_FOR_S, Times, TokenBook
+from service.base.errors import UnauthorizedError, UnavailableError
+from service.usecases.access.tokens import COOLDOWN_S, REFRESH_S, REMEMBERED_FOR_S, TRUSTED_FOR_S, Times, TokenBook
 from tests.issuers import AUDIENCE, Issuer, jwk
 
 ISSUER = Issuer(url="https://issuer.test")

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from service.estimator.workload import Engine
+from service.estimator.values.workload import Engine
 from service.web.fields import FORMS, TRAINING_LAYOUT, fields_of, objectives
 from service.web.pages import render
 from tests.unit.api.builders import served

@@ -10,8 +10,8 @@ import pytest
 from litestar.testing import TestClient
 
 from service.access.keys import Principal
-from service.api.guard import Access, Guard
-from service.usecases.keys import missing_key
+from service.api.http.auth import Access, Guard
+from service.usecases.access.keys import missing_key
 from service.web import assets
 from tests.unit.api.builders import parts, served
 

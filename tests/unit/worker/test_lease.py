@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from service.errors import UnavailableError
+from service.base.errors import UnavailableError
 from service.jobs.states import Lease
 from tests.waiting import eventually
 from worker import lease

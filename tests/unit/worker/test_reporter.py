@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from service.db.types import UnstorableValueError
-from service.errors import ServiceError, UnavailableError
+from service.base.errors import ServiceError, UnavailableError
+from service.db.tables.types import UnstorableValueError
 from service.jobs.contract import Planned, Progress, Sample
-from service.usecases.attempts import Unwritten
+from service.usecases.jobs.attempts import Unwritten
 from worker.reporter import REPORT_INTERVAL_S, Reporter
 
 Written = tuple[Progress | None, list[Sample], int]

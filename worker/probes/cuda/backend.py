@@ -4,20 +4,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.estimator.dtypes import DType
-from service.estimator.workload import Allocator
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Allocator
 from service.jobs.contract import FailureKind, ProbeDevice
 from service.jobs.host import Host
 from service.probing.plan import NUM_ROUNDS, Point
 from service.probing.refusal import Refusal
 from worker.nvml.library import Api
 from worker.nvml.sampler import sampling
-from worker.probes.backend import Keep, Session, Subject, Tell
+from worker.probes.cuda.baseline import Ground, NoGround, sampler_on, start_on_ground
 from worker.probes.cuda.driver import Driver, TorchDriver
-from worker.probes.cuda.ground import Ground, NoGround, sampler_on, start_on_ground
+from worker.probes.cuda.interpret import Heard, session_of
 from worker.probes.cuda.run import Outcome, Run, untimed
 from worker.probes.cuda.speed import Ruler, copied_bytes_per_second, matrix_flops
-from worker.probes.cuda.story import Heard, session_of
+from worker.probes.run.backend import Keep, Session, Subject, Tell
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from service.estimator.dtypes import DType
-from service.estimator.precision import POLICIES
-from service.estimator.units import format_bytes
-from service.estimator.workload import Allocator, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.units import format_bytes
+from service.estimator.values.workload import Allocator, ServeWorkload, TrainWorkload, Workload
 from service.probing.plan import Point
 from worker.nvml.gpus import driver_version, list_gpus
 from worker.nvml.library import opened
 from worker.nvml.readers import reader_of
 from worker.nvml.visible import visible_gpus
-from worker.probes.backend import Session, Subject
+from worker.probes.artifacts import PICKLE_PROTOCOL
+from worker.probes.attention.names import Kernel
 from worker.probes.cuda.backend import CudaBackend
-from worker.probes.cuda.ground import NoGround
-from worker.probes.kernels import Kernel
-from worker.probes.shelf import PICKLE_PROTOCOL
+from worker.probes.cuda.baseline import NoGround
+from worker.probes.run.backend import Session, Subject
 
 _CONFIG = {
     "model_type": "llama",

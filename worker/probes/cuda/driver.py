@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from service.estimator.workload import Allocator
+from service.estimator.values.workload import Allocator
 
 ALLOCATOR_SETTINGS = {Allocator.EXPANDABLE_SEGMENTS: "expandable_segments:True", Allocator.DEFAULT: "expandable_segments:False"}
 """``PYTORCH_CUDA_ALLOC_CONF`` by the contract's word."""

@@ -3,16 +3,16 @@
 import gc
 from dataclasses import dataclass, field, replace
 
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.probing.plan import NUM_ROUNDS, Point
-from worker.probes.backend import Subject, Tell
-from worker.probes.cuda.choices import own_choices
+from worker.probes.attention.cuda_dispatch import own_choices
 from worker.probes.cuda.driver import AllocatorBytes, Driver
 from worker.probes.cuda.watch import Closed, Watch
 from worker.probes.ranks.group import fake_ranks
-from worker.probes.recorder import listening
-from worker.probes.serving import make_server, serve
-from worker.probes.training import STEP_MARK, make_trainee, train
+from worker.probes.run.backend import Subject, Tell
+from worker.probes.run.recorder import listening
+from worker.probes.run.serving import make_server, serve
+from worker.probes.run.training import STEP_MARK, make_trainee, train
 
 SERVE_MARK = "prefill"
 

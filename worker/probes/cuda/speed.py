@@ -6,9 +6,9 @@ from statistics import median
 
 import torch
 
-from service.estimator.dtypes import DType
-from worker.probes.build import TORCH_DTYPES
+from service.estimator.values.dtypes import DType
 from worker.probes.cuda.driver import Driver
+from worker.probes.models.build import TORCH_DTYPES
 
 _NUM_WARM = 3
 _NUM_TIMED = 7

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from service.probing.plan import NUM_COLD_ROUNDS, NUM_ROUNDS
 from worker.probes.cuda.driver import AllocatorBytes, Driver, Moment
-from worker.probes.extrapolate import instant_of
-from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch
+from worker.probes.run.extrapolate import instant_of
+from worker.probes.run.recorder import BEFORE_FIRST_MARK, Stretch
 
 Tell = Callable[[str], None]
 

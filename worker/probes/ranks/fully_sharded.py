@@ -8,11 +8,11 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from service.estimator.layout import Layout
-from service.estimator.precision import Precision
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import Precision
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
-from worker.probes.build import TORCH_DTYPES
+from worker.probes.models.build import TORCH_DTYPES
 
 
 def shard_fully(subject: nn.Module, causal: PreTrainedModel, mesh: DeviceMesh, *, layout: Layout, precision: Precision) -> None:

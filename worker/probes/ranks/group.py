@@ -12,7 +12,7 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
-from service.estimator.layout import Layout
+from service.estimator.values.layout import Layout
 from service.jobs.contract import FailureKind
 from service.jobs.ranks import shares_work
 from service.probing.refusal import Refusal

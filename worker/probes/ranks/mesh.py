@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from service.estimator.layout import Layout, Sharding
+from service.estimator.values.layout import Layout, Sharding
 
 REPLICATE, SHARD, TENSOR = "replicate", "shard", "tensor"
 

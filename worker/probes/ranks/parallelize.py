@@ -4,8 +4,8 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import TrainWorkload, Workload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import TrainWorkload, Workload
 from service.jobs.contract import FailureKind
 from service.jobs.ranks import rank_obstacles
 from service.probing.refusal import Refusal

@@ -1,13 +1,13 @@
 """Device ``trace``: the real model code on fake tensors, no weights, no arithmetic, every allocation written down."""
 
-from service.estimator.dtypes import DType
-from service.estimator.workload import Allocator, TrainWorkload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.workload import Allocator, TrainWorkload
 from service.jobs.contract import ProbeDevice
 from service.jobs.host import Host
 from service.probing.plan import Point
-from worker.probes import host
-from worker.probes.backend import Keep, Session, Subject, Tell
-from worker.probes.session import highest, reading_of, steady_stretches
+from worker.probes.run import host
+from worker.probes.run.backend import Keep, Session, Subject, Tell
+from worker.probes.run.session import highest, reading_of, steady_stretches
 from worker.probes.trace.caching import replay
 from worker.probes.trace.holdings import at_peak
 from worker.probes.trace.ledger import stretches

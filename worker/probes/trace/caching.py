@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from service.estimator.allocator.caching import BLOCK_BYTES, Block, allocator_of
-from service.estimator.workload import Allocator
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, allocator_of
+from service.estimator.values.workload import Allocator
 from worker.probes.trace.ledger import Ledger
 
 
@@ -16,7 +16,7 @@ class Replay:
 
 
 def replay(ledger: Ledger, kind: Allocator) -> Replay:
-    """Run a ledger through an allocator that has the whole device to itself (``service.estimator.allocator.caching``)."""
+    """Run a ledger through an allocator that has the whole device to itself (``caching_allocator`` of the estimator)."""
     allocator = allocator_of(kind)
     blocks: dict[int, Block] = {}
     in_blocks: list[int] = []

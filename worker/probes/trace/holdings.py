@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from service.jobs.contract import AtPeak, HeldTensors
-from worker.probes.session import steady_stretches
+from worker.probes.run.session import steady_stretches
 from worker.probes.trace.ledger import Ledger, stretches
 from worker.probes.trace.roles import Role
 from worker.probes.trace.run import Traced

@@ -6,7 +6,7 @@ Plain numbers and words: the ledger knows no tensors. A storage is known by its 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from worker.probes.recorder import BEFORE_FIRST_MARK, Stretch
+from worker.probes.run.recorder import BEFORE_FIRST_MARK, Stretch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

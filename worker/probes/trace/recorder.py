@@ -9,7 +9,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from worker.probes.recorder import listening
+from worker.probes.run.recorder import listening
 from worker.probes.trace.accumulation import accumulates_in_place
 from worker.probes.trace.cuda_kernels import OUTPUTS, SCRATCH, Scratch
 from worker.probes.trace.ledger import Ledger
@@ -136,7 +136,7 @@ class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
 def recording_storages(
     scratch: Mapping[object, Scratch] = SCRATCH, *, ledger: Ledger | None = None
 ) -> Iterator[StorageRecorder]:
-    """Record what happens inside, into ``ledger`` or a new one; the marks of ``worker.probes.recorder`` divide it."""
+    """Record what happens inside, into ``ledger`` or a new one; the marks of ``worker.probes.run.recorder`` divide it."""
     recorder = StorageRecorder(Ledger() if ledger is None else ledger, scratch)
     with listening(recorder.ledger.mark), _noticing_resizes(recorder), recorder:
         yield recorder

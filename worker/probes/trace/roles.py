@@ -7,9 +7,9 @@ from enum import StrEnum
 import torch
 from torch import nn
 
-from worker.probes.extrapolate import instant_of
-from worker.probes.optimizers import Stepper
-from worker.probes.recorder import BEFORE_FIRST_MARK
+from worker.probes.models.optimizers import Stepper
+from worker.probes.run.extrapolate import instant_of
+from worker.probes.run.recorder import BEFORE_FIRST_MARK
 from worker.probes.trace.ledger import Ledger
 from worker.probes.trace.recorder import StorageRecorder
 

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.jobs.contract import FailureKind
 from service.probing.plan import NUM_STEPS, Point
 from service.probing.refusal import Refusal
-from worker.probes.backend import Subject, Tell
-from worker.probes.build import TORCH_DTYPES
-from worker.probes.cuda_choices import dropping_by_kernel
+from worker.probes.attention.dispatch import dropping_by_kernel
+from worker.probes.attention.trace_dispatch import traced_choices
+from worker.probes.models.build import TORCH_DTYPES
 from worker.probes.ranks.group import fake_ranks
-from worker.probes.recorder import listening, mark
-from worker.probes.serving import make_server, serve
-from worker.probes.trace.choices import traced_choices
+from worker.probes.run.backend import Subject, Tell
+from worker.probes.run.recorder import listening, mark
+from worker.probes.run.serving import make_server, serve
+from worker.probes.run.training import Trainee, make_trainee, train
 from worker.probes.trace.cuda_kernels import SCRATCH, Scratch
 from worker.probes.trace.known_values import autocast_on_cuda, moved_in_place, whole_sequences
 from worker.probes.trace.ledger import Ledger
 from worker.probes.trace.origins import TellingLedger, following_modules
 from worker.probes.trace.recorder import StorageRecorder, recording_storages
 from worker.probes.trace.roles import Roles
-from worker.probes.training import Trainee, make_trainee, train
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from service.estimator.allocator.caching import BLOCK_BYTES, Block, CachingAllocator, allocator_of
-from service.estimator.workload import Allocator
+from service.estimator.memory.allocator.caching_allocator import BLOCK_BYTES, Block, CachingAllocator, allocator_of
+from service.estimator.values.workload import Allocator
 from worker.probes.trace.holdings import lasting_of
 from worker.probes.trace.origins import Calls, TellingLedger, lines_of
 from worker.probes.trace.run import Traced

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import linear, silu
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from service.estimator.workload import Allocator
+from service.estimator.values.workload import Allocator
 from worker.probes.trace.caching import replay
 from worker.probes.trace.ledger import stretches
 from worker.probes.trace.recorder import recording_storages

@@ -1,6 +1,6 @@
 """``python -m tests.accuracy.published.translate FOLDER [FAMILY …]``: published figures into questions of the contract.
 
-``FOLDER`` holds one file of collected figures per source family. Each module beside this one translates the rows of the file
+``FOLDER`` holds one file of collected figures per source family. Each module in ``sources`` translates the rows of the file
 of its name; what it makes of them is kept under ``tests/data/truth/published``, one case a line, with the reasons of the rows
 that were left out.
 """
@@ -32,8 +32,9 @@ Translate = Callable[[Row], Iterator[dict[str, Any]]]
 def translators() -> dict[str, Translate]:
     """Return the translator of each source family."""
     here = Path(__file__).parent
-    names = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
-    modules = {name: import_module(f"tests.accuracy.published.translate.{name}") for name in names}
+    files = sorted((here / "sources").rglob("*.py"), key=lambda file: file.stem)
+    dotted = {file.stem: ".".join(file.relative_to(here).with_suffix("").parts) for file in files}
+    modules = {name: import_module(f"tests.accuracy.published.translate.{path}") for name, path in dotted.items()}
     return {getattr(one, "FAMILY", name): one.translate for name, one in modules.items() if hasattr(one, "translate")}
 
 

@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from itertools import islice, repeat
 
-from deploy.load.__main__ import Figures, missed_bounds, quantile
-from deploy.load.generator import Address, Outcome, offer
-from deploy.load.questions import asked_before, request_bodies
+from tests.load.__main__ import Figures, missed_bounds, quantile
+from tests.load.generator import Address, Outcome, offer
+from tests.load.questions import asked_before, request_bodies
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 

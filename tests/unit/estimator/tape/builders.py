@@ -1,11 +1,11 @@
 """A tape and values on it; every size is one element per token unless a test says otherwise."""
 
-from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Node, Parameter, Value
 from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
 
 ONE = sizes.per_token(1)
 

@@ -1,11 +1,11 @@
 """What backward does to a checkpointed block before it computes the block again."""
 
-from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import cast, chain, dropout, from_input, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import cast, chain, dropout, from_input, multiply_scalar
+from service.estimator.values.dtypes import DType
 
 ELEMENTS = 10
 

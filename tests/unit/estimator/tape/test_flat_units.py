@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.estimator.tape.elementwise import chain, multiply_scalar
 from service.estimator.tape.flat_units import FlatUnits
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import chain, multiply_scalar
 from service.estimator.tape.units import Gathering
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, live_bytes
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import add, cast, from_input, multiply, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Point, Section
 from service.estimator.tape.nodes import Parameter, Value
-from service.estimator.tape.products import end_autocast, linear
+from service.estimator.tape.ops.elementwise import add, cast, from_input, multiply, multiply_scalar
+from service.estimator.tape.ops.products import end_autocast, linear
+from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import (
     a_leaf,
     a_tape,

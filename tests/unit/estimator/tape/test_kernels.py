@@ -2,11 +2,12 @@
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.tape import kernels, sizes
-from service.estimator.tape.kernels import Heads
+from service.estimator.tape import sizes
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops import attention_kernels as kernels
+from service.estimator.tape.ops.attention_kernels import Heads
+from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, an_input, live_bytes
 
 NUM_HEADS = 4

@@ -2,8 +2,9 @@
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.tape import norms, sizes
+from service.estimator.tape import sizes
+from service.estimator.tape.ops import norms
+from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import (
     ONE,
     a_leaf,

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.tape import elementwise, products, sizes
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode, Tape
 from service.estimator.tape.ledger import Category, Section
 from service.estimator.tape.nodes import Parameter, Value, value_of
+from service.estimator.tape.ops import elementwise, products
+from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import (
     ONE,
     a_leaf,

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from service.estimator.dtypes import DType
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import from_input, multiply_scalar
 from service.estimator.tape.graph import Mode, Tape
-from service.estimator.tape.hosted import Checkpoint
 from service.estimator.tape.nodes import Value
-from service.estimator.tape.products import linear
+from service.estimator.tape.offloaded_checkpoint import Checkpoint
+from service.estimator.tape.ops.elementwise import from_input, multiply_scalar
+from service.estimator.tape.ops.products import linear
 from service.estimator.tape.reentrant import checkpoint_in_frozen_unit, checkpoint_reentrant
+from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, a_weight, an_input, live_bytes, run_backward, stored_gradients
 
 _WIDE = sizes.per_token(10)

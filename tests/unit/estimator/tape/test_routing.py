@@ -2,10 +2,11 @@
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.tape import products, routing, sizes
+from service.estimator.tape import sizes
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.nodes import value_of
+from service.estimator.tape.ops import products, routing
+from service.estimator.values.dtypes import DType
 from tests.unit.estimator.tape.builders import (
     ONE,
     a_leaf,

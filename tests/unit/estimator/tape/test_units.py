@@ -3,10 +3,10 @@
 import pytest
 
 from service.estimator.tape import sizes
-from service.estimator.tape.elementwise import chain, multiply_scalar
 from service.estimator.tape.graph import Tape
 from service.estimator.tape.ledger import Category
 from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import chain, multiply_scalar
 from service.estimator.tape.units import Gathering, Units
 from tests.unit.estimator.tape.builders import a_leaf, a_tape, run_backward
 

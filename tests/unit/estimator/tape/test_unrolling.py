@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout, Sharding
-from service.estimator.modules.block import Block
-from service.estimator.passes import log_training
-from service.estimator.precision import POLICIES
-from service.estimator.recording import Recording
+from service.estimator.memory.training_pass import training_pass
+from service.estimator.model.modules.layers.block import Block
+from service.estimator.model.recording import Recording
+from service.estimator.passes.recorder import log_training
 from service.estimator.tape import sizes
-from service.estimator.tape.events import Events, LoggingTape
+from service.estimator.tape.event_log import Events, LoggingTape
 from service.estimator.tape.graph import Mode
 from service.estimator.tape.ledger import Section
 from service.estimator.tape.loops import RECORDED, Loop
 from service.estimator.tape.nodes import Value
 from service.estimator.tape.unrolling import unrolled
-from service.estimator.training_pass import training_pass
-from service.estimator.workload import Checkpointing, Lora, Method
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Checkpointing, Lora, Method
 from tests.builders import a_model, a_training
 
 _FULL = {"activation_checkpointing": Checkpointing.FULL}
@@ -59,7 +59,7 @@ def test_a_log_is_that_of_every_block(
     how = training_pass(model, replace(a_training(sequence_length=128), **words), layout)
 
     short = log_training(model, how)
-    monkeypatch.setattr("service.estimator.tape.events.RECORDED", model.num_hidden_layers)
+    monkeypatch.setattr("service.estimator.tape.event_log.RECORDED", model.num_hidden_layers)
 
     assert short == log_training(model, how)
 

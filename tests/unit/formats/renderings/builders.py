@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from service.catalog.gpus import resolve_gpu
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Checkpointing, Framework, TrainWorkload, Workload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Checkpointing, Framework, TrainWorkload, Workload
 from service.formats.renderings.job import GpuNames, Job
 
 TRAIN = TrainWorkload(sequence_length=4096, activation_checkpointing=Checkpointing.FULL)

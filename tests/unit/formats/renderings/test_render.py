@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.layout import Layout, Sharding
-from service.estimator.workload import Engine, Framework, ServeWorkload, TrainWorkload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Engine, Framework, ServeWorkload, TrainWorkload
 from service.formats.renderings.job import GpuNames, Job
 from service.formats.renderings.render import launch_of, render
 from service.planner.legality.legal import legal

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from service.estimator.layout import Layout
-from service.estimator.workload import Engine, ServeWorkload
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Engine, ServeWorkload
 from service.formats.renderings.job import Job
 from service.formats.renderings.render import render
 from tests.unit.formats.renderings.builders import FULLY_SHARDED, ZERO_3, a_job, flags_of

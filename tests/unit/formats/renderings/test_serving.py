@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout
-from service.estimator.workload import Engine, Quantization, ServeWorkload, Speculative
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload, Speculative
 from service.formats.renderings.render import launch_of, render
 from tests.unit.formats.renderings.builders import a_job, flags_of
 

@@ -16,9 +16,18 @@ from torch.distributed.run import get_args_parser
 from transformers import BitsAndBytesConfig, HfArgumentParser, TrainingArguments
 from transformers.training_args import OptimizerNames
 
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Allocator, Checkpointing, Framework, Lora, Method, Offload, OffloadTarget, TrainWorkload
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import (
+    Allocator,
+    Checkpointing,
+    Framework,
+    Lora,
+    Method,
+    Offload,
+    OffloadTarget,
+    TrainWorkload,
+)
 from service.formats.renderings.render import launch_of
 from service.formats.renderings.trainer import OPTIMIZERS
 from tests.unit.formats.renderings.builders import FLAT, FULLY_SHARDED, MEGATRON, TRAIN, ZERO_3, a_job, flags_of

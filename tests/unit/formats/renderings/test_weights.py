@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.layout import Layout
-from service.estimator.workload import Engine, Quantization, ServeWorkload, Speculative
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Engine, Quantization, ServeWorkload, Speculative
 from service.formats.renderings.render import launch_of, render
 from service.formats.renderings.text import shell_line
 from tests.unit.formats.renderings.builders import a_job, flags_of

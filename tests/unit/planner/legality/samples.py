@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 from service.catalog.models import load_architecture, resolve_model
-from service.estimator.architecture import Architecture
-from service.estimator.dtypes import DType
-from service.estimator.errors import InvalidInputError
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.workload import (
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import (
     Attention,
     Cache,
     Checkpointing,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from service.estimator.layout import Layout
-from service.estimator.workload import ServeWorkload, TrainWorkload
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
 from service.planner.legality.conditions import allowed_by, paths_of, read_condition
 from service.planner.legality.facts import Case, facts_of
 from tests.unit.planner.legality.samples import model

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from service.catalog.gpus import resolve_gpu
-from service.estimator.errors import EstimatorError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.layout import Layout, Sharding
-from service.estimator.result import Detail
-from service.estimator.workload import Engine, Framework, Lora, Method, ServeWorkload, TrainWorkload
+from service.estimator.values.errors import EstimatorError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.result import Detail
+from service.estimator.values.workload import Engine, Framework, Lora, Method, ServeWorkload, TrainWorkload
 from service.planner.legality.legal import Legality, legal, shardings
 from tests.unit.planner.legality.samples import Configuration, model, servings, trainings
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from service.catalog.gpus import list_gpus, resolve_gpu
-from service.estimator.dtypes import DType
-from service.estimator.errors import InvalidInputError
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Attention, Engine, Framework, Quantization, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Attention, Engine, Framework, Quantization, ServeWorkload, TrainWorkload, Workload
 from service.planner.legality.on_device import Unmet, has_capability, list_needs, unmet_needs
 from tests.unit.planner.legality.samples import model
 

@@ -4,8 +4,8 @@ from operator import attrgetter
 
 import pytest
 
-from service.estimator.layout import Layout
-from service.estimator.workload import Engine, Framework, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import Engine, Framework, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.planner.legality.conditions import paths_of
 from service.planner.legality.facts import Case, facts_of
 from service.planner.legality.rules import Rule, stack_of

@@ -2,21 +2,21 @@
 
 import pytest
 
-from service.estimator.dtypes import DType
-from service.estimator.precision import POLICIES
-from service.estimator.units import format_bytes
-from service.estimator.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.units import format_bytes
+from service.estimator.values.workload import Allocator, Checkpointing, ServeWorkload, TrainWorkload, Workload
 from service.probing.plan import NUM_ROUNDS, NUM_TIMED_ROUNDS, Point
 from service.probing.refusal import Refusal
 from tests.fake_cuda import CONTEXT_BYTES, MIB, WORKSPACE_BYTES, FakeDriver
 from tests.fake_nvml import FakeGpu, FakeNvml
-from worker.probes.backend import Session, Subject
+from worker.probes.attention.names import Kernel
 from worker.probes.cuda.backend import CudaBackend
 from worker.probes.cuda.driver import Moment
 from worker.probes.cuda.speed import Ruler
-from worker.probes.extrapolate import instants_of
-from worker.probes.kernels import Kernel
-from worker.probes.session import run_point
+from worker.probes.run.backend import Session, Subject
+from worker.probes.run.extrapolate import instants_of
+from worker.probes.run.session import run_point
 
 CONFIG = {
     "model_type": "llama",

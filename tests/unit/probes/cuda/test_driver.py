@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from service.estimator.workload import Allocator, Attention
-from worker.probes.cuda.choices import describe_choice, own_choices
+from service.estimator.values.workload import Allocator, Attention
+from worker.probes.attention.cuda_dispatch import describe_choice, own_choices
+from worker.probes.attention.names import Kernel
 from worker.probes.cuda.driver import ALLOCATOR_SETTINGS, AllocatorBytes, TorchDriver, counts_of
-from worker.probes.kernels import Kernel
 
 STATISTICS = {
     "num_alloc_retries": 2,

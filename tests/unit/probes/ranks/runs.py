@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.estimator.dtypes import DType
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES, Precision
-from service.estimator.workload import Attention, TrainWorkload
+from service.estimator.values.dtypes import DType
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES, Precision
+from service.estimator.values.workload import Attention, TrainWorkload
 from service.jobs.contract import ModelSource, ProbeDevice, ProbeRequest, ProbeResult, task_of
 from worker.probes.measure import measure
 

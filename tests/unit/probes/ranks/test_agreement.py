@@ -5,12 +5,12 @@ from functools import cache
 
 import pytest
 
-from service.estimator.device import Device
 from service.estimator.estimate import estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Checkpointing
 from service.jobs.contract import ProbeDevice, ProbeResult
 from tests.unit.probes.ranks.runs import CAST_AT_GATHER, LLAMA, TRAIN, Asked, fsdp2, run
 

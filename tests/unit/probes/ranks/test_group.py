@@ -8,7 +8,7 @@ import pytest
 import torch.distributed
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
-from service.estimator.layout import Layout
+from service.estimator.values.layout import Layout
 from service.jobs.contract import FailureKind
 from service.probing.refusal import Refusal
 from worker.probes.ranks.group import current_layout, fake_ranks

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from service.estimator.layout import Layout
+from service.estimator.values.layout import Layout
 from service.jobs.contract import FailureKind, ProbeDevice
 from service.probing.refusal import Refusal
 from tests.unit.probes.ranks.runs import LLAMA, TRAIN, Asked, fsdp2, run
-from worker.probes.assemble import assemble
-from worker.probes.kernels import Kernel
+from worker.probes.attention.names import Kernel
 from worker.probes.ranks.group import fake_ranks
 from worker.probes.ranks.materialize import local_weights
+from worker.probes.run.assemble import assemble
 
 
 def held(layout: Layout, rank: int = 0, *, tied: bool = False) -> int:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from service.estimator.workload import Attention
-from worker.probes.cuda_choices import dropping_by_kernel
-from worker.probes.trace.attention import attention_with
+from service.estimator.values.workload import Attention
+from worker.probes.attention.dispatch import dropping_by_kernel
+from worker.probes.attention.fake_attention import attention_with
 from worker.probes.trace.recorder import recording_storages
 
 FLASH, EFFICIENT = "aten._scaled_dot_product_flash_attention.default", "aten._scaled_dot_product_efficient_attention.default"

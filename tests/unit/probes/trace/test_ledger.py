@@ -1,6 +1,6 @@
 """The list of allocations: what is alive when, and the caching allocator replayed over it."""
 
-from service.estimator.workload import Allocator
+from service.estimator.values.workload import Allocator
 from worker.probes.trace.caching import replay
 from worker.probes.trace.ledger import Ledger, stretches
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from worker.probes.recorder import mark, recording
+from worker.probes.run.recorder import mark, recording
 from worker.probes.trace.ledger import stretches
 from worker.probes.trace.recorder import recording_storages
 

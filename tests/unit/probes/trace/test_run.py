@@ -2,13 +2,13 @@
 
 import pytest
 
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Attention, Checkpointing, Lora, Method, ServeWorkload, TrainWorkload, Workload
 from service.probing.plan import Point
-from worker.probes.backend import Subject
-from worker.probes.cpu import CpuBackend
-from worker.probes.kernels import Kernel
-from worker.probes.session import highest, steady_stretches
+from worker.probes.attention.names import Kernel
+from worker.probes.cpu.backend import CpuBackend
+from worker.probes.run.backend import Subject
+from worker.probes.run.session import highest, steady_stretches
 from worker.probes.trace.backend import TraceBackend
 from worker.probes.trace.holdings import at_peak
 from worker.probes.trace.ledger import stretches

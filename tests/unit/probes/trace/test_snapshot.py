@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from torch.cuda import _memory_viz
 
-from service.estimator.workload import Allocator, TrainWorkload
+from service.estimator.values.workload import Allocator, TrainWorkload
 from service.formats.measured.detect import parse
 from service.formats.measured.reading import Quantity
 from tests.unit.probes.trace.test_run import subject
-from worker.probes.backend import Session
-from worker.probes.shelf import PICKLE_PROTOCOL
+from worker.probes.artifacts import PICKLE_PROTOCOL
+from worker.probes.run.backend import Session
 from worker.probes.trace.backend import TraceBackend
 
 pytestmark = [

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Checkpointing, TrainWorkload
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Checkpointing, TrainWorkload
 from service.jobs.host import Host
 from service.probing.duration import point_seconds
 from service.probing.plan import Question, asked_point

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
 from service.estimator.estimate import estimate
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import POLICIES
-from service.estimator.result import Estimate
-from service.estimator.units import GIB
-from service.estimator.workload import Framework, TrainWorkload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.result import Estimate
+from service.estimator.values.units import GIB
+from service.estimator.values.workload import Framework, TrainWorkload
 from tests.builders import a_gpt2
 
 H100 = Device(name="H100-SXM5-80GB", capacity_bytes=80 * GIB, usable_bytes=79 * GIB)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from service.estimator.corrections import Corrections, InstantCorrection
-from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.estimate import PlanCache, estimate
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.layout import Layout
-from service.estimator.precision import POLICIES
-from service.estimator.workload import Attention, Framework, Loss
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.corrections import Corrections, InstantCorrection
+from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import POLICIES
+from service.estimator.values.workload import Attention, Framework, Loss
 from tests.builders import a_model, a_training
 from tests.unit.estimator.frameworks.megatron.builders import H100, a_gpt3, a_megatron_layout, a_megatron_step, answered
 

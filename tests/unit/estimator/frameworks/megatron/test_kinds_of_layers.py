@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from service.estimator.architecture import Architecture
-from service.estimator.errors import InvalidInputError, NotModelledError
-from service.estimator.families.registry import architecture_from_config, architecture_from_spec
-from service.estimator.frameworks.megatron.chunks import record_chunk
-from service.estimator.frameworks.megatron.shape import shape_of, switches_of
-from service.estimator.frameworks.megatron.stages import StageLayers
-from service.estimator.workload import Attention, Checkpointing, Offload, OffloadTarget
+from service.estimator.backends.megatron.chunks import record_chunk
+from service.estimator.backends.megatron.shape import shape_of, switches_of
+from service.estimator.backends.megatron.stages import StageLayers
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config, architecture_from_spec
+from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.workload import Attention, Checkpointing, Offload, OffloadTarget
 from tests.builders import a_model
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, a_megatron_step, answered
 

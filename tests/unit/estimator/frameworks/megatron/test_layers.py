@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from service.estimator.architecture import Architecture
-from service.estimator.errors import NotModelledError
-from service.estimator.families.registry import architecture_from_config
-from service.estimator.frameworks.megatron.chunks import record_chunk
-from service.estimator.frameworks.megatron.parameters import stage_parameters
-from service.estimator.frameworks.megatron.shape import shape_of, switches_of
-from service.estimator.frameworks.megatron.stages import StageLayers
-from service.estimator.layout import Sharding
-from service.estimator.units import KIB, MIB
-from service.estimator.workload import Attention, Checkpointing
+from service.estimator.backends.megatron.chunks import record_chunk
+from service.estimator.backends.megatron.parameters import stage_parameters
+from service.estimator.backends.megatron.shape import shape_of, switches_of
+from service.estimator.backends.megatron.stages import StageLayers
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.errors import NotModelledError
+from service.estimator.values.layout import Sharding
+from service.estimator.values.units import KIB, MIB
+from service.estimator.values.workload import Attention, Checkpointing
 from tests.builders import a_model
 from tests.unit.estimator.frameworks.megatron.builders import H100, a_gpt3, a_megatron_layout, a_megatron_step, answered
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from service.estimator.architecture import Architecture
-from service.estimator.device import Device
-from service.estimator.families.registry import architecture_from_spec
-from service.estimator.frameworks.megatron.placeholders import placeholder_bytes
-from service.estimator.frameworks.megatron.shape import shape_of
-from service.estimator.frameworks.megatron.stages import StageLayers
-from service.estimator.units import GIB, MIB
-from service.estimator.workload import Attention, Loss
+from service.estimator.backends.megatron.placeholders import placeholder_bytes
+from service.estimator.backends.megatron.shape import shape_of
+from service.estimator.backends.megatron.stages import StageLayers
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_spec
+from service.estimator.values.device import Device
+from service.estimator.values.units import GIB, MIB
+from service.estimator.values.workload import Attention, Loss
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 _B200 = Device(name="B200-180GB", capacity_bytes=180 * GIB, usable_bytes=178 * GIB)

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.estimator.frameworks.megatron.parameters import stage_parameters
-from service.estimator.frameworks.megatron.shape import shape_of
-from service.estimator.frameworks.megatron.stages import chunks_of, joined
-from service.estimator.workload import Attention, Checkpointing
+from service.estimator.backends.megatron.parameters import stage_parameters
+from service.estimator.backends.megatron.shape import shape_of
+from service.estimator.backends.megatron.stages import chunks_of, joined
+from service.estimator.values.workload import Attention, Checkpointing
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 _DEGREES = st.sampled_from((1, 2, 4))

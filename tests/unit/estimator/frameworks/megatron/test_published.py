@@ -5,9 +5,9 @@ Constants of a few megabytes lie between: a micro-batch that is still named, the
 
 import pytest
 
-from service.estimator.device import Device
-from service.estimator.units import MIB
-from service.estimator.workload import Attention, Checkpointing
+from service.estimator.values.device import Device
+from service.estimator.values.units import MIB
+from service.estimator.values.workload import Attention, Checkpointing
 from tests.unit.estimator.frameworks.megatron.builders import A100, H100, a_gpt3, answered
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from service.catalog.models import load_architecture, resolve_model, supported_names
-from service.estimator.errors import InvalidInputError
-from service.estimator.frameworks.megatron.parameters import stage_parameters
-from service.estimator.frameworks.megatron.shape import shape_of
-from service.estimator.frameworks.megatron.stages import chunks_of, in_flight, joined
-from service.estimator.frameworks.megatron.support import FAMILIES
+from service.estimator.backends.megatron.parameters import stage_parameters
+from service.estimator.backends.megatron.shape import shape_of
+from service.estimator.backends.megatron.stages import chunks_of, in_flight, joined
+from service.estimator.backends.megatron.support import FAMILIES
+from service.estimator.values.errors import InvalidInputError
 from tests.unit.estimator.frameworks.megatron.builders import a_gpt3, a_megatron_layout, answered
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from service.estimator.architecture import Architecture
-from service.estimator.dtypes import DType
-from service.estimator.errors import InvalidInputError, NotModelledError
 from service.estimator.estimate import estimate
-from service.estimator.layout import Layout, Sharding
-from service.estimator.precision import Precision
-from service.estimator.result import Estimate
-from service.estimator.workload import Checkpointing, Framework, Loss, TrainWorkload
+from service.estimator.model.architecture import Architecture
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError, NotModelledError
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.precision import Precision
+from service.estimator.values.result import Estimate
+from service.estimator.values.workload import Checkpointing, Framework, Loss, TrainWorkload
 from tests.builders import a_device, a_model
 
 _TOKENS, _HIDDEN, _RANKS = 2 * 512, 64, 2

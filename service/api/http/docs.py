@@ -1,0 +1,65 @@
+"""The documentation: an OpenAPI document and a page that shows it without any other host."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from litestar import Request, Router, get
+from litestar.exceptions import NotFoundException
+from litestar.types import ASGIApp
+
+from service.api.http.operation import JSON
+from service.api.http.responses import Whole, bytes_answer
+
+_STATIC = files("service.api.http") / "static"
+_MEDIA_TYPES = {
+    "docs.html": "text/html",
+    "docs.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui-LICENSE.txt": "text/plain",
+    "swagger-ui-NOTICE.txt": "text/plain",
+    "swagger-ui-bundle.js.LICENSE.txt": "text/plain",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@cache
+def _read(name: str) -> bytes:
+    return _STATIC.joinpath(name).read_bytes()
+
+
+def _file(name: str) -> Whole:
+    headers = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "cache-control": "max-age=3600"}
+    return bytes_answer(_read(name), f"{_MEDIA_TYPES[name]}; charset=utf-8", headers)
+
+
+@get("/", sync_to_thread=False)
+def page() -> ASGIApp:
+    """Show the documentation."""
+    return _file("docs.html")
+
+
+@get("/static/{name:str}", sync_to_thread=False)
+def asset(request: AnyRequest) -> ASGIApp:
+    """Send one file that the page needs."""
+    name = str(request.path_params["name"])
+    if name not in _MEDIA_TYPES:
+        raise NotFoundException
+    return _file(name)
+
+
+@get("/openapi.json", sync_to_thread=False)
+def openapi(request: AnyRequest) -> ASGIApp:
+    """Send the OpenAPI document, which was made when the process started."""
+    body: bytes = request.app.state.openapi
+    return bytes_answer(body, JSON)
+
+
+router = Router(path="/docs", route_handlers=[page, asset, openapi])

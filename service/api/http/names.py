@@ -1,0 +1,22 @@
+"""Names of stored things in paths."""
+
+import re
+
+from msgspec import UnsetType
+
+from service.base.errors import InvalidRequestError
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+LOCATION = "Path of the new resource."
+
+
+def is_stored_name(name: str) -> bool:
+    """Tell whether anything can be stored under this name; what cannot is not looked for."""
+    return _NAME.fullmatch(name) is not None
+
+
+def require_same_name(path: str, body: str | UnsetType) -> None:
+    """Refuse a body that names another resource than its path."""
+    if not isinstance(body, UnsetType) and body != path:
+        message = f"the path names {path!r}, the body {body!r}; a resource cannot be renamed"
+        raise InvalidRequestError(message, errors=[{"field": "name", "message": message}])

@@ -1,0 +1,178 @@
+"""The OpenAPI 3.1 document, made from the operations that the handlers carry and the structs that they decode and encode."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from service.api.http.operation import Operation, Reply
+from service.api.http.problems import MEDIA_TYPE
+from service.contract.schemas.problem import Problem
+
+DESCRIPTION = (
+    "GPU capacity planning: does it fit, how many GPUs, and what real probes measured. Memory is in bytes. Requests are strict "
+    "at every level: an unknown field, a string where a number belongs or a float where an integer belongs is refused with "
+    "the path and the nearest known name. Of duplicate keys in one JSON object the last one counts. Every refusal is a "
+    "problem document (RFC 9457). HEAD is answered wherever GET is."
+)
+TAGS = {
+    "fit": "Does it fit, and why.",
+    "how-many": "How many GPUs.",
+    "plans": "The best GPUs and the layout on them.",
+    "ceilings": "How large a batch, a sequence, a load, an adapter or a model may be.",
+    "models": "Stored models and the catalogue.",
+    "gpus": "The GPU catalogue.",
+    "clusters": "Inventories of GPUs.",
+    "reservations": "GPUs of a cluster that are promised for a time.",
+    "measurements": "Probes on real devices, and what was measured without one.",
+    "calibrations": "What measurements taught.",
+    "workers": "Who measures.",
+    "keys": "Who may ask for what, and who changed what.",
+    "operations": "Health, metrics, version.",
+}
+_REFERENCE = "#/components/schemas/{name}"
+_ALWAYS = (405, 500)
+_TEXT = {"type": "string"}
+_PLAIN = {"text/plain": _TEXT, "text/csv": _TEXT, "application/octet-stream": {"type": "string", "format": "binary"}}
+_GUARDED = (401, 403, 429, 503)
+_SECURITY_SCHEMES = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of this server, `hr_…`, or a token of the issuer that it trusts.",
+    },
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header of its own."},
+}
+_EXACTLY_ONE = ("InlineModel", "ModelSource")
+
+Json = dict[str, Any]
+
+
+def document(app: Litestar, *, version: str) -> Json:
+    """Return the document of every operation that ``app`` routes."""
+    found = list(operations(app))
+    schemas = _Schemas(operation for _, _, operation in found)
+    paths: dict[str, Json] = {}
+    for path, method, operation in found:
+        paths.setdefault(path, {})[method.lower()] = _operation(operation, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Headroom",
+            "version": version,
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "This server"}],
+        "tags": [{"name": tag, "description": text} for tag, text in TAGS.items()],
+        "paths": paths,
+        "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+def operations(app: Litestar) -> Iterable[tuple[str, str, Operation]]:
+    """Return path, method and operation of every handler that carries one."""
+    for route in sorted((route for route in app.routes if isinstance(route, HTTPRoute)), key=lambda route: route.path_format):
+        for handler in route.route_handlers:
+            if operation := handler.opt.get("operation"):
+                for method in sorted(handler.http_methods):
+                    yield route.path_format, str(method), operation
+
+
+class _Schemas:
+    """The JSON Schema of every type that some operation names."""
+
+    def __init__(self, found: Iterable[Operation]) -> None:
+        types = [kind for operation in found for kind in _types(operation)]
+        schemas, self.components = msgspec.json.schema_components([*types, Problem], ref_template=_REFERENCE)
+        self._by_type = {str(kind): schema for kind, schema in zip([*types, Problem], schemas, strict=True)}
+        # A problem has further members, which depend on its type; every other answer may grow fields as well.
+        self.components["Problem"]["additionalProperties"] = True
+        for name in _EXACTLY_ONE:
+            self.components[name] |= {"minProperties": 1, "maxProperties": 1}
+
+    def of(self, kind: object) -> Json:
+        return dict(self._by_type[str(kind)])
+
+
+def _types(operation: Operation) -> Iterable[Any]:
+    yield from (*operation.path.values(), *operation.headers.values())
+    yield from (kind for reply in operation.replies.values() for kind in reply.bodies)
+    if operation.body is not None:
+        yield operation.body
+    if operation.query is not None:
+        yield from _annotations(operation.query).values()
+
+
+def _annotations(struct: Any) -> Mapping[str, Any]:  # noqa: ANN401  # a struct class
+    return {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+
+
+def _operation(operation: Operation, schemas: _Schemas) -> Json:
+    described: Json = {
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "parameters": _parameters(operation, schemas),
+        "responses": _replies(operation, schemas) | _problems(operation),
+    }
+    if operation.scope is not None:
+        # Without a key this machine's own users are let in where the server is not told otherwise.
+        described["security"] = [{"bearer": [operation.scope.value]}, {"header": [operation.scope.value]}, {}]
+    if operation.description:
+        described["description"] = operation.description
+    if operation.body is not None:
+        content = _media(schemas.of(operation.body), operation.example)
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return described
+
+
+def _parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
+    parameters = [_parameter(name, "path", schemas.of(kind), required=True) for name, kind in operation.path.items()]
+    if operation.query is not None:
+        required = {field.encode_name for field in msgspec.structs.fields(operation.query) if field.required}
+        for name, kind in _annotations(operation.query).items():
+            parameters.append(_parameter(name, "query", schemas.of(kind), required=name in required))
+    for name, kind in operation.headers.items():
+        parameters.append(_parameter(name, "header", schemas.of(kind), required=name == "If-Match"))
+    return parameters
+
+
+def _parameter(name: str, place: str, schema: Json, *, required: bool) -> Json:
+    described = {"name": name, "in": place, "required": required, "schema": schema}
+    return described | ({"description": text} if (text := schema.pop("description", "")) else {})
+
+
+def _replies(operation: Operation, schemas: _Schemas) -> Json:
+    return {str(status): _reply(reply, schemas) for status, reply in operation.replies.items()}
+
+
+def _reply(reply: Reply, schemas: _Schemas) -> Json:
+    described: Json = {"description": reply.description}
+    if reply.bodies:
+        shapes = [schemas.of(kind) for kind in reply.bodies]
+        described["content"] = {
+            media: _media(dict(_PLAIN.get(media) or _any_of(shapes)), reply.example) for media in reply.media_types
+        }
+    if reply.headers:
+        described["headers"] = {
+            name: {"description": text, "schema": {"type": "string"}} for name, text in reply.headers.items()
+        }
+    return described
+
+
+def _any_of(shapes: list[Json]) -> Json:
+    return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+
+
+def _problems(operation: Operation) -> Json:
+    statuses = sorted({*operation.problems, *_ALWAYS, *(_GUARDED if operation.scope is not None else ())})
+    content = {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(name="Problem")}}}
+    return {str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+def _media(schema: Json, example: object) -> Json:
+    return {"schema": schema} | ({"example": example} if example is not None else {})

@@ -1,0 +1,129 @@
+"""What /metrics shows: what the processes of this server counted, and what the database tells of the whole service.
+
+With several processes the library keeps their counters in files that all of them read (``PROMETHEUS_MULTIPROC_DIR``), so that
+whichever process answers a scrape tells of all, and no counter ever seems to go back.
+"""
+
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from service.api.metrics.learning import learning_metrics
+from service.api.metrics.load import load_metrics
+from service.api.metrics.workers import worker_metrics
+from service.usecases.operations.metrics_snapshot import Reading
+
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+_REFUSALS = {401: "unauthenticated", 403: "forbidden", 429: "throttled"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What runs here."""
+
+    version: str = ""
+    schema: str = ""
+
+
+class Metrics:
+    """What one process counts; with ``shared_dir`` what all processes count that have the same."""
+
+    def __init__(self, *, build: Build | None = None, shared_dir: Path | None = None) -> None:
+        """Count in a registry of our own, from zero."""
+        self._shared_dir = shared_dir
+        self._registry = CollectorRegistry()
+        self._build = build or Build()
+        self._requests = self._counter("http_requests", "Requests by route and status.", "method", "route", "status")
+        self._seconds = Histogram(
+            "headroom_http_request_seconds", "Seconds per request.", ("route",), buckets=_BUCKETS, registry=self._registry
+        )
+        self._refused = self._counter("refused_requests", "Requests that keys or their limits did not let in.", "reason")
+        self._fits = self._counter("fits", "Fit questions by verdict.", "verdict")
+        self._layouts = self._counter("searched_layouts", "Layouts that searches considered.", "question")
+        self._estimated = self._counter("estimated_layouts", "Of these, those that were worked out in full.", "question")
+        self._failed_rings = self._counter("doorbell_failures", "Rings that Redis did not take.")
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._verdicts: dict[str, Counter] = {}
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request; 0 is a request that was given up before its answer began."""
+        labels = (method if method in _METHODS else "other", route, status)
+        found = self._children.get(labels)
+        if found is None:
+            # Looking a child up in the library takes longer than counting.
+            found = self._children[labels] = (self._requests.labels(*labels), self._seconds.labels(route))
+        found[0].inc()
+        found[1].observe(seconds)
+        if status in _REFUSALS:
+            self._refused.labels(_REFUSALS[status]).inc()
+
+    def count_fit(self, verdict: str, number: int = 1) -> None:
+        """Count answered fit questions."""
+        child = self._verdicts.get(verdict)
+        if child is None:
+            child = self._verdicts[verdict] = self._fits.labels(verdict)
+        child.inc(number)
+
+    def count_search(self, question: str, *, layouts: int, estimated: int) -> None:
+        """Count the layouts of one search: those considered, and those of them that were worked out in full."""
+        self._layouts.labels(question).inc(layouts)
+        self._estimated.labels(question).inc(estimated)
+
+    def count_failed_ring(self) -> None:
+        """Count a ring that nobody heard."""
+        self._failed_rings.inc()
+
+    def render(self, reading: Reading) -> bytes:
+        """Return what was counted, and what the servers told, in Prometheus' text format."""
+        counted = self._registry
+        if self._shared_dir is not None:
+            # Made anew for each scrape, as the library says: it reads the files of processes that came meanwhile.
+            counted = CollectorRegistry()
+            MultiProcessCollector(counted, path=str(self._shared_dir))  # type: ignore[no-untyped-call]  # half annotated
+        told = CollectorRegistry()
+        told.register(_Told(reading, self._build))
+        return generate_latest(counted) + generate_latest(told)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"headroom_{name}", text, labels, registry=self._registry)
+
+
+class _Told(Collector):
+    def __init__(self, reading: Reading, build: Build) -> None:
+        self._reading = reading
+        self._build = build
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge(
+            "headroom_build_info",
+            "What runs here; always 1.",
+            1.0,
+            version=self._build.version,
+            schema=self._build.schema,
+            python=platform.python_version(),
+        )
+        reading = self._reading
+        census = reading.census
+        yield _gauge("headroom_database_up", "Whether the database answered.", float(census is not None))
+        yield _gauge("headroom_census_seconds", "How long the servers took to tell what they know.", reading.seconds)
+        if reading.redis_up is not None:
+            yield _gauge("headroom_redis_up", "Whether Redis answered.", float(reading.redis_up))
+        if census is None:
+            return
+        yield from load_metrics(census.load)
+        yield from worker_metrics(census.workers)
+        yield from learning_metrics(census.learnt)
+
+
+def _gauge(name: str, text: str, value: float, **labels: str) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=tuple(labels))
+    family.add_metric(tuple(labels.values()), value)
+    return family

@@ -1,0 +1,89 @@
+"""POST /v1/fit/batch: thousands of fits in one call, in slices beside the event loop, which answers others in between."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from litestar import Request, post
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.access.keys import Scope
+from service.api.http.decoding import read_envelope, require_json
+from service.api.http.dependencies import Parts, parts_of
+from service.api.http.disconnect import unless_left
+from service.api.http.operation import BODY_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.http.problems import request_id_of
+from service.api.http.responses import bytes_answer
+from service.api.resources.batch_items import Items
+from service.contract.schemas.batch import MAX_ITEMS, BatchAnswer, BatchDetail, BatchEnvelope, BatchRequest
+
+MAX_BODY_BYTES = 32 * 2**20
+EXAMPLE = {
+    "items": [
+        {
+            "model": "llama-2-7b",
+            "workload": {"task": "train", "sequence_length": length, "activation_checkpointing": "full"},
+            "gpu": "A100-SXM4-80GB",
+            "layout": {"data_parallel": 8, "zero_stage": 3},
+        }
+        for length in (2048, 4096)
+    ],
+    "detail": "numbers",
+}
+SLICE_S = 0.004
+"""Below the 5 ms after which a thread must hand the interpreter over (sys.getswitchinterval)."""
+
+
+@post(
+    "/batch",
+    status_code=200,
+    request_max_body_size=MAX_BODY_BYTES,
+    operation=Operation(
+        id="fit_batch",
+        scope=Scope.PLAN,
+        tag="fit",
+        summary=f"Answer up to {MAX_ITEMS:,} fit questions in one call, in order.",
+        description="An item that is refused has its problem in its place, and every other its answer. Equal items are worked "
+        f"out once. The body may have {MAX_BODY_BYTES // 2**20} MiB.",
+        body=BatchRequest,
+        example=EXAMPLE,
+        replies={200: Reply(description="One answer per item, in order.", bodies=(BatchAnswer,))},
+        problems=(*BODY_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+async def fit_batch(request: Request[Any, Any, Any], body: RawBody) -> ASGIApp:
+    """Say of each workload whether it fits."""
+    parts = parts_of(request)
+    require_json(request.scope)
+    asked = await anyio.to_thread.run_sync(partial(read_envelope, body, BatchEnvelope))
+    full = asked.detail is BatchDetail.FULL
+    items = Items(parts, full=full, path=request.scope["path"], request_id=request_id_of(request))
+    return await unless_left(request, partial(_answered, parts, items, [bytes(item) for item in asked.items]))
+
+
+async def _answered(parts: Parts, items: Items, asked: Sequence[bytes]) -> ASGIApp:
+    answers: list[bytes] = []
+    waiting = iter(enumerate(asked))
+    while len(answers) < len(asked):
+        answers += await anyio.to_thread.run_sync(partial(_slice, items, waiting))
+    for verdict, number in items.verdicts.items():
+        parts.metrics.count_fit(verdict, number)
+    return bytes_answer(_joined(answers), "application/json")
+
+
+def _slice(items: Items, waiting: Iterator[tuple[int, bytes]]) -> list[bytes]:
+    """Return the answers to as many items as fit in a slice of time: at least one while any is left."""
+    end, answers = perf_counter() + SLICE_S, []
+    for index, item in waiting:
+        answers.append(items.answer(index, item))
+        if perf_counter() >= end:
+            break
+    return answers
+
+
+def _joined(answers: Sequence[bytes]) -> bytes:
+    return b'{"items":[' + b",".join(answers) + b"]}"

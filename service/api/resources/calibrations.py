@@ -1,0 +1,161 @@
+"""/v1/calibrations: what was learnt from measurements, whether it still holds, and measuring it again."""
+
+import re
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from litestar import Request, Router, get, post
+from litestar.types import ASGIApp
+
+from service.access.keys import Scope
+from service.api.http.decoding import read_query
+from service.api.http.dependencies import parts_of
+from service.api.http.etags import request_key
+from service.api.http.operation import STORED_PROBLEMS, Operation, Reply
+from service.api.http.pagination import page_request
+from service.api.http.rate_limits import charge_quota
+from service.api.http.responses import json_answer
+from service.base.errors import NotFoundError
+from service.calibration.pool import Pool
+from service.contract.schemas.calibrations import (
+    CalibrationAnswer,
+    CalibrationPage,
+    CalibrationPoolAnswer,
+    CalibrationQuery,
+    DriftAnswer,
+    PoolPage,
+    RemeasureAnswer,
+)
+from service.contract.schemas.fields import IdempotencyKey, MeasurementId, optional
+from service.contract.to_answer.timestamps import timestamp
+from service.usecases.jobs.drift import Drift, drifts, remeasure
+from service.usecases.learning import calibrations
+from service.usecases.stored import StoredCalibration
+
+TAG = "calibrations"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+AnyRequest = Request[Any, Any, Any]
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listCalibrations",
+        tag=TAG,
+        summary="List what was learnt from measurements, newest first; the newest of a key holds.",
+        query=CalibrationQuery,
+        replies={200: Reply(description="One page.", bodies=(CalibrationPage,))},
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def list_all(request: AnyRequest) -> ASGIApp:
+    """List what was learnt from measurements."""
+    query, parts = read_query(request.scope, CalibrationQuery), parts_of(request)
+    page = page_request(query.limit, query.cursor)
+    found = calibrations.list_page(parts.sessions, page, key=optional(query.key))
+    told = drifts(parts.sessions, found.items, parts.corrections.place)
+    items = [_shape(item, drift) for item, drift in zip(found.items, told, strict=True)]
+    return json_answer(CalibrationPage(items=items, next_cursor=found.next_cursor))
+
+
+@get(
+    "/pools",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listPools",
+        tag=TAG,
+        summary="List what keys have in common, which answers for those that nobody measured.",
+        replies={200: Reply(description="All of it.", bodies=(PoolPage,))},
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def pools(request: AnyRequest) -> ASGIApp:
+    """List what keys have in common."""
+    corrections = parts_of(request).corrections
+    corrections.refresh()
+    ordered = sorted(corrections.pools().values(), key=lambda pool: (pool.group.kind, pool.group.quantity, pool.group.name))
+    return json_answer(PoolPage(items=[_pool(pool) for pool in ordered]))
+
+
+@post(
+    "/{id:str}/remeasure",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="remeasureCalibration",
+        scope=Scope.MEASURE,
+        is_change=True,
+        tag=TAG,
+        summary="Ask again for every size that a calibration rests on.",
+        description="A release, a driver or a GPU that changed makes other keys: this measures under them what was known.",
+        path={"id": MeasurementId},
+        headers={"Idempotency-Key": IdempotencyKey},
+        replies={202: Reply(description="Queued, or known already.", bodies=(RemeasureAnswer,))},
+        problems=(404, 409, 422, *STORED_PROBLEMS),
+    ),
+)
+def measure_again(request: AnyRequest) -> ASGIApp:
+    """Ask again for every size that a calibration rests on."""
+    parts = parts_of(request)
+    asked = remeasure(
+        parts.sessions,
+        _calibration_id(request),
+        settings=parts.settings,
+        ring=parts.ring,
+        key=request_key(request.scope, b"", route="remeasure"),
+        charge=partial(charge_quota, request),
+    )
+    return json_answer(RemeasureAnswer(measurements=[str(stored.id) for stored in asked]), status=202)
+
+
+def _calibration_id(request: AnyRequest) -> UUID:
+    text = str(request.path_params["id"])
+    if not _UUID.fullmatch(text):
+        message = f"there is no calibration {text!r}"
+        raise NotFoundError(message)
+    return UUID(text)
+
+
+def _shape(stored: StoredCalibration, drift: Drift) -> CalibrationAnswer:
+    return CalibrationAnswer(
+        id=str(stored.id),
+        key=stored.key,
+        quantity=stored.quantity,
+        kind=stored.kind,
+        family=stored.family,
+        environment=stored.environment,
+        scope=dict(stored.scope),
+        correction=dict(stored.correction),
+        evidence=[str(measurement) for measurement in stored.evidence],
+        drift=DriftAnswer(
+            stale=drift.is_stale,
+            current_environment=drift.current_environment,
+            measured=drift.measured,
+            outside=drift.outside,
+            drifting=drift.is_drifting,
+            bias=drift.bias,
+            current_bias=drift.current_bias,
+        ),
+        created_at=timestamp(stored.created_at),
+    )
+
+
+def _pool(pool: Pool) -> CalibrationPoolAnswer:
+    return CalibrationPoolAnswer(
+        name=pool.group.name,
+        level=pool.level.value,
+        quantity=pool.group.quantity.value,
+        kind=pool.group.kind,
+        environment=pool.group.environment,
+        family=pool.group.family,
+        shares=dict(pool.shares),
+        keys=pool.num_keys,
+        measurements=pool.num_measurements,
+        half_width=pool.half_width,
+        key_half_width=pool.key_half_width,
+    )
+
+
+router = Router(path="/v1/calibrations", route_handlers=[list_all, pools, measure_again])

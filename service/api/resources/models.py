@@ -1,0 +1,225 @@
+"""/v1/models: stored models with immutable revisions, and the catalogue beside them."""
+
+from functools import partial
+from typing import Any
+
+from litestar import Request, Router, delete, get, post, put
+from litestar.params import RawBody
+from litestar.types import ASGIApp
+
+from service.access.keys import Scope
+from service.api.http.decoding import read_body, read_query
+from service.api.http.dependencies import parts_of
+from service.api.http.etags import ETAG, SEEN, etag_headers, header, versioned
+from service.api.http.names import LOCATION, is_stored_name, require_same_name
+from service.api.http.operation import BODY_PROBLEMS, CHANGE_PROBLEMS, STORED_PROBLEMS, Operation, Reply
+from service.api.http.pagination import page_request
+from service.api.http.responses import json_answer, no_content
+from service.api.resources.resolving import read_content
+from service.base.errors import ModelNotFoundError
+from service.catalog.models import ModelEntry, find_model, list_models
+from service.contract.schemas.fields import HubName, IfMatch, IfNoneMatch, Name, optional
+from service.contract.schemas.models import ModelAnswer, ModelCreate, ModelPage, ModelQuery, ModelReplace, RevisionQuery
+from service.contract.to_answer.models import CATALOGUE_REVISION, catalogue_model, model_item, stored_model
+from service.usecases.stored_specs import models
+
+TAG = "models"
+PATH = {"name": Name}
+EXAMPLE_SOURCE = {
+    "hf_config": {
+        "model_type": "llama",
+        "vocab_size": 32000,
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-05,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+    }
+}
+AnyRequest = Request[Any, Any, Any]
+
+
+@get(
+    "/",
+    sync_to_thread=True,
+    operation=Operation(
+        id="listModels",
+        tag=TAG,
+        summary="List the stored models, newest first, then the catalogue.",
+        query=ModelQuery,
+        replies={200: Reply(description="One page.", bodies=(ModelPage,))},
+        problems=(422, *STORED_PROBLEMS),
+    ),
+)
+def list_all(request: AnyRequest) -> ASGIApp:
+    """List the stored models, then the catalogue."""
+    query = read_query(request.scope, ModelQuery)
+    names = [entry.name for entry in list_models()]
+    page = models.list_page(parts_of(request).sessions, page_request(query.limit, query.cursor), catalogue=names)
+    return json_answer(ModelPage(items=[model_item(item) for item in page.items], next_cursor=page.next_cursor))
+
+
+@post(
+    "/",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="createModel",
+        scope=Scope.ADMIN,
+        is_change=True,
+        tag=TAG,
+        summary="Store a model.",
+        body=ModelCreate,
+        example={"name": "my-llama", "source": EXAMPLE_SOURCE},
+        replies={201: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG, "Location": LOCATION})},
+        problems=(*BODY_PROBLEMS, 409, *STORED_PROBLEMS),
+    ),
+)
+def create(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Store a model."""
+    asked = read_body(request.scope, body, ModelCreate)
+    parts = parts_of(request)
+    content = read_content(asked.source)
+    stored = models.create(parts.sessions, name=asked.name, content=content, in_catalogue=in_catalogue)
+    parts.specs.forget(stored.name)
+    headers = {"location": f"/v1/models/{stored.name}", **etag_headers(stored.etag)}
+    return json_answer(stored_model(stored), status=201, headers=headers)
+
+
+@get(
+    "/{name:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="readModel",
+        tag=TAG,
+        summary="Show a stored model at its newest or a named revision, or a model of the catalogue by a name that it has.",
+        path={"name": HubName},
+        query=RevisionQuery,
+        headers={"If-None-Match": IfNoneMatch},
+        replies={
+            200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG}),
+            304: Reply(description=SEEN, headers={"ETag": ETAG}),
+        },
+        problems=(404, 422, *STORED_PROBLEMS),
+    ),
+)
+def read(request: AnyRequest) -> ASGIApp:
+    """Show a model."""
+    revision = optional(read_query(request.scope, RevisionQuery).revision)
+    entry = find_model(str(request.path_params["name"]))
+    if entry is not None:
+        return _entry_answer(request, entry, revision)
+    stored = models.read(parts_of(request).sessions, _name(request), revision=revision)
+    return versioned(request.scope, stored.etag, partial(stored_model, stored))
+
+
+@get(
+    "/{organization:str}/{name:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="readHubModel",
+        tag=TAG,
+        summary="Show a model of the catalogue by its Hugging Face id.",
+        path={"organization": HubName, "name": HubName},
+        query=RevisionQuery,
+        headers={"If-None-Match": IfNoneMatch},
+        replies={
+            200: Reply(description="The model.", bodies=(ModelAnswer,), headers={"ETag": ETAG}),
+            304: Reply(description=SEEN, headers={"ETag": ETAG}),
+        },
+        problems=(404, 422),
+    ),
+)
+def read_by_id(request: AnyRequest) -> ASGIApp:
+    """Show a model of the catalogue."""
+    revision = optional(read_query(request.scope, RevisionQuery).revision)
+    hub_id = f"{request.path_params['organization']}/{request.path_params['name']}"
+    entry = find_model(hub_id)
+    if entry is None:
+        message = f"no model of the catalogue has the Hugging Face id {hub_id!r}; GET /v1/models lists the ids that are known"
+        raise ModelNotFoundError(message)
+    return _entry_answer(request, entry, revision)
+
+
+@put(
+    "/{name:str}",
+    sync_to_thread=True,
+    operation=Operation(
+        id="replaceModel",
+        scope=Scope.ADMIN,
+        is_change=True,
+        tag=TAG,
+        summary="Store a new revision of a model.",
+        path=PATH,
+        headers={"If-Match": IfMatch},
+        body=ModelReplace,
+        example={"source": EXAMPLE_SOURCE},
+        replies={200: Reply(description="Stored.", bodies=(ModelAnswer,), headers={"ETag": ETAG})},
+        problems=(*BODY_PROBLEMS, 404, 409, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def replace(request: AnyRequest, body: RawBody) -> ASGIApp:
+    """Store a new revision."""
+    asked = read_body(request.scope, body, ModelReplace)
+    name = _name(request)
+    require_same_name(name, asked.name)
+    parts = parts_of(request)
+    content, if_match = read_content(asked.source), header(request.scope, b"if-match")
+    stored = models.replace(parts.sessions, name, content=content, if_match=if_match, in_catalogue=in_catalogue)
+    parts.specs.forget(name)
+    return json_answer(stored_model(stored), headers=etag_headers(stored.etag))
+
+
+@delete(
+    "/{name:str}",
+    sync_to_thread=True,
+    status_code=200,
+    operation=Operation(
+        id="deleteModel",
+        scope=Scope.ADMIN,
+        is_change=True,
+        tag=TAG,
+        summary="Remove a stored model with all its revisions.",
+        path=PATH,
+        headers={"If-Match": IfMatch},
+        replies={204: Reply(description="Removed.")},
+        problems=(404, 409, 422, *CHANGE_PROBLEMS, *STORED_PROBLEMS),
+    ),
+)
+def remove(request: AnyRequest) -> ASGIApp:
+    """Remove a stored model."""
+    parts, name = parts_of(request), _name(request)
+    models.delete(parts.sessions, name, if_match=header(request.scope, b"if-match"), in_catalogue=in_catalogue)
+    parts.specs.forget(name)
+    return no_content()
+
+
+def in_catalogue(name: str) -> bool:
+    """Tell whether the catalogue has a model of this name or alias."""
+    return find_model(name) is not None
+
+
+def _name(request: AnyRequest) -> str:
+    name = str(request.path_params["name"])
+    if not (is_stored_name(name) or in_catalogue(name)):
+        message = f"there is no model {name!r}"
+        raise ModelNotFoundError(message)
+    return name
+
+
+def _entry_answer(request: AnyRequest, entry: ModelEntry, revision: int | None) -> ASGIApp:
+    _require_catalogue_revision(entry, revision)
+    return versioned(request.scope, f"catalogue-{parts_of(request).version}", partial(catalogue_model, entry))
+
+
+def _require_catalogue_revision(entry: ModelEntry, revision: int | None) -> None:
+    if revision not in {None, CATALOGUE_REVISION}:
+        message = f"{entry.name!r} is a model of the catalogue and has revision {CATALOGUE_REVISION} only, not {revision}"
+        raise ModelNotFoundError(message, name=entry.name)
+
+
+router = Router(path="/v1/models", route_handlers=[list_all, create, read, read_by_id, replace, remove])

@@ -1,0 +1,18 @@
+"""A ceiling found without a server: the search in this process, by the code that HTTP goes through."""
+
+from msgspec import to_builtins
+
+from service.cli.offline.inline import Document, decode, offline_model
+from service.contract.schemas.ceilings import CeilingRequest
+from service.contract.to_answer.ceilings import ceiling_answer
+from service.contract.to_question.ceilings import read_ceiling
+from service.estimator.estimate import PlanCache
+from service.usecases.questions.ceilings import answer_ceiling
+
+
+def ceiling(document: Document, _server: None) -> Document:
+    """Return what ``POST /v1/ceilings`` would answer."""
+    question = read_ceiling(decode(document, CeilingRequest), offline_model)
+    report = answer_ceiling(question, plans=PlanCache())
+    answer: Document = to_builtins(ceiling_answer(report, question.maximized, assumptions=question.assumptions))
+    return answer

@@ -1,0 +1,131 @@
+"""A fit answer on a terminal: the verdict in one line, what it is made of, what would help, what was assumed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from service.cli.views.phrases import words_of_assumptions, words_of_change
+from service.cli.views.tables import console, show_bytes, table, titled
+
+Document = Mapping[str, Any]
+VERDICTS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit"}
+_STYLES = {"fits": "bold green", "tight": "bold yellow", "does_not_fit": "bold red"}
+
+
+def show_fit(subject: str, answer: Document) -> None:
+    """Print the answer about ``subject``, which says the model and the GPU."""
+    screen = console()
+    verdict = answer["verdict"]
+    screen.print(f"{subject}: [{_STYLES[verdict]}]{VERDICTS[verdict]}[/]", soft_wrap=True)
+    screen.print(balance(answer), soft_wrap=True)
+    for part in _tables(answer):
+        screen.print(part)
+    for line in _lines(answer):
+        screen.print(line, markup=False)
+
+
+def balance(answer: Document) -> str:
+    """Return what a GPU needs against what it has, in a line."""
+    per_gpu = answer["per_gpu"]
+    low, high = per_gpu["intervals"]["device"]
+    level = per_gpu["intervals"]["level"]
+    serving = answer["serving"]
+    pooled = serving is not None and serving["kv_pool_bytes"] is not None
+    left = serving["budget_bytes"] - serving["required_bytes"] if pooled else answer["headroom_bytes"] - answer["deficit_bytes"]
+    balance = f"{show_bytes(-left)} too much" if left < 0 else f"{show_bytes(left)} left"
+    if pooled:
+        need = (
+            f"{show_bytes(serving['required_bytes'])} per GPU, of the engine's budget of {show_bytes(serving['budget_bytes'])}"
+        )
+        if left >= 0 and answer["verdict"] == "does_not_fit":
+            return f"{need}: enough for these sequences, but the engine does not start, as the warning says"
+        between = f"{level:.0%} between {show_bytes(low)} and {show_bytes(high)}"
+        return f"{need}: {balance}; it fills {show_bytes(per_gpu['device_bytes'])} ({between}; {answer['basis']})"
+    need = f"{show_bytes(per_gpu['device_bytes'])} per GPU at {per_gpu['peak_instant']}"
+    return (
+        f"{need}, of {show_bytes(answer['usable_bytes'])} usable: "
+        f"{balance} ({level:.0%} between {show_bytes(low)} and {show_bytes(high)}; {answer['basis']})"
+    )
+
+
+def _tables(answer: Document) -> Iterator[RenderableType]:
+    per_gpu = answer["per_gpu"]
+    yield _components(per_gpu)
+    rows = [(instant["name"], show_bytes(instant["allocated_bytes"])) for instant in per_gpu["instants"]]
+    rows.append(("between steps", show_bytes(per_gpu["steady_bytes"])))
+    yield table(("instant", "allocated"), rows, right=("allocated",))
+    if answer["remedies"]:
+        yield _remedies(answer)
+    if answer["rules_of_thumb"]:
+        yield _rules(answer)
+
+
+def _components(per_gpu: Document) -> Table:
+    total = per_gpu["device_bytes"]
+    rows = [
+        (part["name"], show_bytes(part["bytes"]), f"{part['bytes'] / total:.1%}", part["basis"], part["formula"])
+        for part in per_gpu["components"]
+    ]
+    made = table(("component", "bytes", "share", "basis", "how"), rows, right=("bytes", "share"))
+    made.add_section()
+    made.add_row("allocated at the peak", show_bytes(per_gpu["allocated_bytes"]))
+    made.add_row("reserved", show_bytes(per_gpu["reserved_bytes"]))
+    made.add_row("device", show_bytes(total))
+    return made
+
+
+def _remedies(answer: Document) -> Group:
+    rows = [
+        (
+            words_of_change(remedy["change"]),
+            str(remedy["num_gpus"]),
+            show_bytes(remedy["saves_bytes"]),
+            VERDICTS[remedy["verdict"]],
+            f"x{remedy['slowdown']:.2f}",
+        )
+        for remedy in answer["remedies"]
+    ]
+    return titled(
+        "what would help", table(("change", "GPUs", "saves", "then it", "time"), rows, right=("GPUs", "saves", "time"))
+    )
+
+
+def _rules(answer: Document) -> Group:
+    rows = [
+        (rule["name"], show_bytes(rule["bytes"]), f"{rule['off_by']:+.0%}", rule["why"]) for rule in answer["rules_of_thumb"]
+    ]
+    return titled("rules of thumb", table(("rule", "says", "off by", "why"), rows, right=("says", "off by")))
+
+
+_LEVELS = {
+    "point": "this very configuration was measured",
+    "key": "the same configuration in other sizes",
+    "family": "models of the same family",
+    "global": "models of every family",
+}
+
+
+def _calibration(answer: Document) -> str:
+    count = answer["calibration_measurements"]
+    measured = f"{count} measurement{'' if count == 1 else 's'}"
+    return f"rests on calibration {answer['calibration']}: {measured}, {_LEVELS[answer['calibration_level']]}"
+
+
+def _lines(answer: Document) -> Iterator[str]:
+    if (serving := answer["serving"]) is not None:
+        yield f"cache: {serving['kv_bytes_per_token']:,} bytes per token, {show_bytes(serving['kv_cache_bytes'])} in all"
+        if serving["kv_pool_bytes"] is not None:
+            room = f"{serving['kv_pool_tokens']:,} tokens, {serving['max_num_sequences']:,} sequences of this length"
+            yield f"pool: {show_bytes(serving['kv_pool_bytes'])} for {room}"
+    if (throughput := answer["throughput"]) is not None:
+        speed = f"{throughput['step_time_s']:.3g} s a step, {throughput['tokens_per_second']:,.0f} tokens/s"
+        yield f"speed: {speed}, mfu {throughput['mfu']:.0%} ({throughput['basis']})"
+    if (files := answer["checkpoint_bytes"]) is not None:
+        yield f"a checkpoint takes {show_bytes(files['total'])}, of which weights {show_bytes(files['weights'])}"
+    if answer["calibration"] is not None:
+        yield _calibration(answer)
+    if answer["assumptions"]:
+        yield words_of_assumptions(answer["assumptions"])
+    yield from (f"warning: {text}" for text in answer["warnings"])

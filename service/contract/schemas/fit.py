@@ -1,0 +1,204 @@
+"""Request and answer of POST /v1/fit."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from service.contract.schemas.fields import Answer, FitConfidence, GpuMemory, GpuName, JsonObject, ModelName, Strict
+from service.contract.schemas.workload import LayoutRequest, WorkloadRequest
+from service.estimator.values.result import Basis
+
+
+class InlineModel(Strict, frozen=True, kw_only=True):
+    """A model that is not stored: exactly one of the three."""
+
+    hf_config: Annotated[JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")] = UNSET
+    architecture: Annotated[JsonObject | UnsetType, Meta(description="Our own spec, as GET /v1/models/{name} shows it.")] = (
+        UNSET
+    )
+    num_parameters: Annotated[
+        Annotated[int, Meta(ge=1, le=10**15)] | UnsetType, Meta(description="A number of parameters and nothing else.")
+    ] = UNSET
+
+
+CUSTOM_GPU = "custom"
+"""What answers call a GPU that was described by its memory."""
+
+
+class GpuByMemory(Strict, frozen=True, kw_only=True):
+    """Any GPU, by what a process can allocate on it; there is no time estimate then."""
+
+    memory_bytes: GpuMemory
+
+
+ModelReference = ModelName | InlineModel
+GpuReference = GpuName | GpuByMemory
+
+
+class FitRequest(Strict, frozen=True, kw_only=True):
+    """A question: does this workload fit on this GPU in this layout."""
+
+    model: Annotated[ModelReference, Meta(description="Stored or catalogue name, or an inline model.")]
+    workload: Annotated[WorkloadRequest, Meta(description="What runs.")]
+    gpu: Annotated[GpuReference, Meta(description="Name or alias of a GPU, or its memory.")]
+    layout: Annotated[LayoutRequest | UnsetType, Meta(description="How it is spread; default one GPU.")] = UNSET
+    confidence: FitConfidence = 0.95
+    remedies: Annotated[
+        bool,
+        Meta(
+            description="Whether to look for what would help where it does not fit, which takes longer than the answer itself."
+        ),
+    ] = True
+
+
+class IntervalsAnswer(Answer, frozen=True, kw_only=True):
+    """Bounds of the three quantities in bytes: low and high, at `level`."""
+
+    level: Annotated[float, Meta(examples=[0.95])]
+    allocated: tuple[int, int]
+    reserved: tuple[int, int]
+    device: tuple[int, int]
+
+
+class WorstRankAnswer(Answer, frozen=True, kw_only=True):
+    """The rank that decides."""
+
+    pipeline_stage: int
+
+
+class ComponentAnswer(Answer, frozen=True, kw_only=True):
+    """One part of the bytes at the peak instant of the worst rank; the parts sum exactly to `device_bytes`."""
+
+    name: Annotated[str, Meta(examples=["weights"])]
+    bytes: int
+    basis: Basis
+    formula: Annotated[str, Meta(description="The formula, with its numbers.")]
+    source: Annotated[str, Meta(description="Where the formula comes from.")]
+
+
+class InstantAnswer(Answer, frozen=True, kw_only=True):
+    """The highest allocated bytes during one part of the step."""
+
+    name: Annotated[str, Meta(examples=["backward"])]
+    allocated_bytes: int
+    parts: Annotated[
+        dict[str, int], Meta(description="Bytes by component; their sum is `allocated_bytes`. Empty of phases.")
+    ] = field(default_factory=dict)
+
+
+class StageAnswer(Answer, frozen=True, kw_only=True):
+    """One pipeline stage."""
+
+    pipeline_stage: int
+    allocated_bytes: int
+    steady_bytes: int
+
+
+class PerGpuAnswer(Answer, frozen=True, kw_only=True):
+    """Memory of the worst rank."""
+
+    allocated_bytes: Annotated[int, Meta(description="torch.cuda.max_memory_allocated.")]
+    reserved_bytes: Annotated[int, Meta(description="torch.cuda.max_memory_reserved.")]
+    device_bytes: Annotated[int, Meta(description="What NVML shows for the process.")]
+    steady_bytes: Annotated[int, Meta(description="Allocated between steps.")]
+    intervals: IntervalsAnswer
+    peak_instant: str
+    worst_rank: WorstRankAnswer
+    components: list[ComponentAnswer]
+    instants: list[InstantAnswer]
+    phases: Annotated[
+        list[InstantAnswer],
+        Meta(
+            description="Training: forward, backward and step as a profiler counts them, each pass with its part of the loss."
+        ),
+    ]
+    stages: list[StageAnswer]
+
+
+class CheckpointAnswer(Answer, frozen=True, kw_only=True):
+    """A checkpoint on disk."""
+
+    weights: int
+    optimizer: int
+    total: int
+
+
+class ServingAnswer(Answer, frozen=True, kw_only=True):
+    """What a serving replica needs and has; null where an engine without a pool has no such number."""
+
+    kv_bytes_per_token: int
+    kv_cache_bytes: int
+    required_bytes: int
+    budget_bytes: int
+    kv_pool_bytes: int | None
+    kv_pool_tokens: int | None
+    max_num_sequences: int | None
+    max_concurrency: Annotated[
+        float | None, Meta(description="Sequences of `max_model_len` tokens that the pool holds, as vLLM prints it.")
+    ]
+
+
+class ThroughputAnswer(Answer, frozen=True, kw_only=True):
+    """How long one optimizer step takes, or one decode step with the full cache, at rates that such GPUs were seen to reach."""
+
+    step_time_s: float
+    tokens_per_second: float
+    tokens_per_second_per_gpu: float
+    mfu: float
+    hours_for_tokens: Annotated[float | None, Meta(description="Hours for the run's `num_tokens`.")]
+    prefill_time_s: Annotated[float | None, Meta(description="Serving: seconds until the prompts are read.")]
+    basis: str
+
+
+class RuleAnswer(Answer, frozen=True, kw_only=True):
+    """What a rule of thumb says, beside our answer; `off_by` is rule / ours - 1."""
+
+    name: Annotated[str, Meta(examples=["16 bytes per parameter"])]
+    bytes: int
+    off_by: float
+    why: str
+
+
+class RemedyAnswer(Answer, frozen=True, kw_only=True):
+    """A change that was tried: what it saves, what comes of it, and what it costs in time (1.33 is a third slower).
+
+    Asked by itself, it gives the same. Those that fit come first, of equals the fastest per GPU first.
+    """
+
+    change: JsonObject
+    saves_bytes: int
+    verdict: str
+    slowdown: Annotated[float, Meta(description="GPU time per token with this change over that without it.")]
+    num_gpus: Annotated[int, Meta(description="GPUs with this change.")]
+
+
+class FitAnswer(Answer, frozen=True, kw_only=True):
+    """The verdict, and everything it rests on."""
+
+    verdict: Annotated[str, Meta(description="`fits`, `tight` or `does_not_fit`.", examples=["fits"])]
+    basis: Annotated[str, Meta(description="`analytic`, `calibrated` or `measured`.", examples=["analytic"])]
+    num_gpus: int
+    per_gpu: PerGpuAnswer
+    capacity_bytes: Annotated[int, Meta(description="NVML's total.")]
+    usable_bytes: Annotated[int, Meta(description="What a process can allocate.")]
+    headroom_bytes: Annotated[int, Meta(description="Usable less device bytes, never negative.")]
+    deficit_bytes: Annotated[int, Meta(description="Device less usable bytes, never negative.")]
+    host_bytes_per_node: int
+    nvme_bytes_per_node: int
+    checkpoint_bytes: CheckpointAnswer | None
+    serving: ServingAnswer | None
+    throughput: ThroughputAnswer | None
+    rules_of_thumb: list[RuleAnswer]
+    remedies: list[RemedyAnswer]
+    assumptions: Annotated[list[str], Meta(description="Every default that was used.")]
+    warnings: list[str]
+    calibration: Annotated[str | None, Meta(description="The calibration that the answer rests on.")]
+    calibration_level: Annotated[
+        str,
+        Meta(
+            description="Whose measurements it rests on: of this `point`, of this `key` (another size of it), of its `family`, "
+            "of every family (`global`), or `none`.",
+            examples=["none"],
+        ),
+    ]
+    calibration_measurements: Annotated[int, Meta(description="How many measurements that are.")]

@@ -1,0 +1,97 @@
+"""Requests and answers of /v1/models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from service.contract.schemas.fields import Answer, Cursor, JsonObject, Name, PageLimit, Strict
+
+
+class ModelSource(Strict, frozen=True, kw_only=True):
+    """Where a model's structure comes from: exactly one of the first two; what its files hold, if that is to be checked."""
+
+    hf_config: Annotated[JsonObject | UnsetType, Meta(description="A Hugging Face config.json.")] = UNSET
+    architecture: Annotated[JsonObject | UnsetType, Meta(description="Our own spec, as GET shows it.")] = UNSET
+    safetensors_index: Annotated[
+        JsonObject | UnsetType,
+        Meta(description="A model.safetensors.index.json: its total_size must be the tree's, or `warnings` says why not."),
+    ] = UNSET
+    safetensors_header: Annotated[
+        JsonObject | UnsetType, Meta(description="The JSON header of a single safetensors file, in place of an index.")
+    ] = UNSET
+
+
+class ModelCreate(Strict, frozen=True, kw_only=True):
+    """A model to be stored."""
+
+    name: Annotated[Name, Meta(description="Name to store it under; no name of the catalogue.")]
+    source: ModelSource
+
+
+class ModelReplace(Strict, frozen=True, kw_only=True):
+    """A new revision of a stored model."""
+
+    source: ModelSource
+    name: Annotated[Name | UnsetType, Meta(description="If given, the name in the path.")] = UNSET
+
+
+class ModelQuery(Strict, frozen=True, kw_only=True):
+    """Which page of the models."""
+
+    limit: Annotated[PageLimit, Meta(description="Items on one page.")] = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class RevisionQuery(Strict, frozen=True, kw_only=True):
+    """Which revision of a model."""
+
+    revision: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType, Meta(description="Number of a revision; default the newest.")
+    ] = UNSET
+
+
+class ParametersAnswer(Answer, frozen=True, kw_only=True):
+    """Numbers of parameters; `active` are those that one token uses."""
+
+    total: int
+    active: int
+    embedding: Annotated[int, Meta(description="Of the vocabulary: the input table, and the head where it has its own.")]
+    by_module: Mapping[str, int]
+
+
+class ModelAnswer(Answer, frozen=True, kw_only=True):
+    """One model at one revision; revisions are never changed."""
+
+    name: str
+    revision: int
+    origin: Annotated[str, Meta(description="`stored` or `catalogue`.", examples=["stored"])]
+    family: str
+    created_at: Annotated[str | None, Meta(description="RFC 3339, UTC; null for the catalogue.")]
+    parameters: ParametersAnswer
+    weight_bytes: Annotated[dict[str, int], Meta(description="Bytes of the weights by number format.")]
+    architecture: JsonObject
+    aliases: Sequence[str] = ()
+    source: Annotated[
+        str | None, Meta(description="Where the catalogue took the config.json from; null for a stored model.")
+    ] = None
+    warnings: list[str]
+
+
+class ModelItem(Answer, frozen=True, kw_only=True):
+    """One model in a list."""
+
+    name: str
+    revision: int
+    origin: str
+    family: Annotated[str | None, Meta(description="Null where this version knows no such family.")]
+    created_at: str | None
+    aliases: Sequence[str] = ()
+    supported: Annotated[bool, Meta(description="Whether questions about it can be answered.")]
+
+
+class ModelPage(Answer, frozen=True, kw_only=True):
+    """Stored models, newest first, then the catalogue by name."""
+
+    items: list[ModelItem]
+    next_cursor: str | None

@@ -1,0 +1,36 @@
+"""From the planner's ceilings to the answers of the contract."""
+
+from service.contract.schemas.ceilings import CeilingAnswer, NextAnswer
+from service.contract.to_answer.fits import fit_answer
+from service.contract.to_answer.requests import layout_words, workload_words
+from service.planner.fit.verdict import Verdict
+from service.planner.plans.ceiling_values import Maximized
+from service.planner.plans.ceilings import Ceiling
+from service.usecases.questions.ceilings import CeilingReport
+
+
+def ceiling_answer(report: CeilingReport, maximized: Maximized, *, assumptions: tuple[str, ...]) -> CeilingAnswer:
+    """Return a ceiling in the words of the contract."""
+    ceiling, best = report.ceiling, report.ceiling.best
+    return CeilingAnswer(
+        value=ceiling.value,
+        maximize=maximized.value,
+        fit=None if report.fit is None else fit_answer(report.fit, assumptions=assumptions),
+        workload=None if best is None else workload_words(best.workload),
+        layout=None if best is None else layout_words(best.layout),
+        next=_next(ceiling),
+        num_evaluated=ceiling.num_evaluated,
+        assumptions=list(assumptions),
+    )
+
+
+def _next(ceiling: Ceiling) -> NextAnswer:
+    following = ceiling.next
+    if following is None:
+        return NextAnswer(value=None, deficit_bytes=None, missing_bytes=None, reason=ceiling.refusal or "")
+    deficit, missing = following.judgement.deficit_bytes, following.missing_bytes
+    fits = following.judgement.verdict is not Verdict.DOES_NOT_FIT
+    place = "a process can allocate" if deficit else "the engine's budget or the node has"
+    lacks = f"{following.value} needs {deficit or missing:,} bytes more than {place}"
+    tight = f"{following.value} fits at the point, but the upper end of its interval is {missing:,} bytes too high"
+    return NextAnswer(value=following.value, deficit_bytes=deficit, missing_bytes=missing, reason=tight if fits else lacks)

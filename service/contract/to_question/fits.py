@@ -1,0 +1,124 @@
+"""From a decoded request to a question that the use cases can answer: names resolved, defaults filled, nothing guessed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct, UnsetType
+
+from service.base.errors import InvalidRequestError
+from service.catalog.gpus import resolve_device
+from service.contract.schemas.fit import CUSTOM_GPU, FitRequest, GpuByMemory, GpuReference, InlineModel
+from service.contract.schemas.workload import ServeRequest
+from service.contract.to_question.workloads import read_layout, read_workload
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.synthetic import architecture_of_size
+from service.estimator.model.quantization.loading import as_loaded
+from service.estimator.values.device import Device
+from service.estimator.values.errors import EstimatorError, InvalidInputError
+from service.estimator.values.workload import ServeWorkload, Workload
+from service.formats.quantities import parse_bytes
+from service.planner.fit.confidence import confidence_notes, require_confidence
+from service.planner.fit.hardware import in_format_of
+from service.usecases.questions.fit import FitQuestion
+from service.usecases.stored_specs.model_sources import read_source
+
+INLINE = ("hf_config", "architecture", "num_parameters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedModel:
+    """A model that a request named or brought; ``name`` and ``revision`` are ``None`` when it came inline.
+
+    ``checkpoints`` are ids on the Hugging Face hub of weights of this shape, none where only who asks knows them.
+    """
+
+    architecture: Architecture
+    name: str | None = None
+    revision: int | None = None
+    hf_config: Mapping[str, object] | None = None
+    checkpoints: tuple[str, ...] = ()
+
+
+def read_fit(request: FitRequest, model: ResolvedModel) -> FitQuestion:
+    """Return the question of a fit request."""
+    asked, workload_defaults = read_workload(request.workload)
+    layout, layout_defaults = read_layout(request.layout, serves=isinstance(request.workload, ServeRequest))
+    require_confidence(request.confidence, asked)
+    device = read_device(request.gpu)
+    workload = in_format_of(device, model.architecture, asked, layout, fixed=words_said(request.workload))
+    if workload is not asked:
+        workload_defaults = restated(workload_defaults, workload)
+    return FitQuestion(
+        architecture=as_loaded(model.architecture, workload),
+        workload=workload,
+        layout=layout,
+        device=device,
+        level=request.confidence,
+        assumptions=(*workload_defaults, *layout_defaults, *confidence_notes(request.confidence, workload)),
+    )
+
+
+def words_said(request: Struct | UnsetType) -> frozenset[str]:
+    """Return the names of the fields that a request has."""
+    if isinstance(request, UnsetType):
+        return frozenset()
+    return frozenset(name for name in request.__struct_fields__ if not isinstance(getattr(request, name), UnsetType))
+
+
+def restated(defaults: Sequence[str], workload: Workload) -> list[str]:
+    """Return the lines of defaults with the formats that a workload has on its GPU, which has not those of the defaults."""
+    if isinstance(workload, ServeWorkload):
+        formats = {"weight_dtype": workload.weight_dtype.value, "kv_cache_dtype": workload.kv_cache_dtype.value}
+    else:
+        formats = {"precision": workload.precision.name}
+    lines = {f"workload.{name}": f"workload.{name} = {value}" for name, value in formats.items()}
+    return [lines.get(line.partition(" = ")[0], line) for line in defaults]
+
+
+def read_device(reference: GpuReference) -> Device:
+    """Return the GPU that a request names or describes."""
+    if isinstance(reference, GpuByMemory):
+        num_bytes = parse_bytes(reference.memory_bytes, field="gpu.memory_bytes")
+        if num_bytes < 1:
+            message = f"memory_bytes is {num_bytes}; a GPU has 1 byte or more"
+            raise InvalidInputError(message, field="gpu.memory_bytes")
+        return Device(name=CUSTOM_GPU, vendor="unknown", capacity_bytes=num_bytes, usable_bytes=num_bytes)
+    return _catalogue_device(reference)
+
+
+@lru_cache(512)
+def _catalogue_device(name: str) -> Device:
+    return resolve_device(name)
+
+
+@contextmanager
+def fields_under(prefix: str) -> Iterator[None]:
+    """Say of a refusal inside a part of the request where in the request it is."""
+    try:
+        yield
+    except EstimatorError as error:
+        error.field = f"{prefix}.{error.field}" if error.field else prefix
+        raise
+
+
+def read_inline(reference: InlineModel) -> ResolvedModel:
+    """Return the model that a request brings along."""
+    sent = only_one(reference, INLINE, "model")
+    ((kind, value),) = sent.items()
+    if kind == "num_parameters":
+        return ResolvedModel(architecture=architecture_of_size(value), hf_config=None)
+    with fields_under(f"model.{kind}"):
+        architecture = read_source(sent)
+    return ResolvedModel(architecture=architecture, hf_config=value if kind == "hf_config" else None)
+
+
+def only_one(sent: object, names: tuple[str, ...], field: str) -> dict[str, Any]:
+    """Return the one field out of ``names`` that is there; refuse none and several."""
+    found = {name: value for name in names if not isinstance(value := getattr(sent, name), UnsetType)}
+    if len(found) != 1:
+        message = f"{field} has {', '.join(found) or 'nothing'}; it must have exactly one of {', '.join(names)}"
+        raise InvalidRequestError(message, errors=[{"field": field, "message": message}])
+    return found

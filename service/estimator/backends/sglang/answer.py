@@ -1,0 +1,195 @@
+"""SGLang: weights and the token pool together take a fraction of what is free before the weights are loaded.
+
+0.4.6 and 0.5.5, ``srt/model_executor/model_runner.py`` (``profile_max_num_token``) and ``srt/server_args.py``; start-up logs.
+"""
+
+from dataclasses import dataclass
+
+from service.estimator.backends.paged_pool.blocks import Paging, pool_of
+from service.estimator.backends.paged_pool.engine_memory import Holder, Terms, filled, held_by
+from service.estimator.backends.paged_pool.pool import Part, Place, exact, filled_estimate
+from service.estimator.backends.paged_pool.rank_memory import Rank, drafted, ranks_of
+from service.estimator.backends.vllm.answer import weights_formula
+from service.estimator.backends.vllm.overheads import joined_bytes
+from service.estimator.memory.overheads.gpu_properties import chip_of
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.speculative import draft_of
+from service.estimator.model.quantization.loading import in_engine
+from service.estimator.model.quantization.weights import scheme_of
+from service.estimator.rules.engines import check_engine, longest_sequence
+from service.estimator.values.device import Device
+from service.estimator.values.engine_versions import Version, version_of
+from service.estimator.values.errors import NotModelledError
+from service.estimator.values.layout import Layout
+from service.estimator.values.result import Basis, Detail, Estimate
+from service.estimator.values.units import GIB, MIB
+from service.estimator.values.workload import ServeWorkload
+
+OLDEST, NEWEST = Version(0, 4), Version(0, 5, 5)
+_COMPUTED_FRACTION = Version(0, 5)
+_SOURCE = "SGLang 0.5.5, srt/model_executor/model_runner.py, profile_max_num_token"
+_LOGS = "start-up logs of SGLang on GPUs of 24 and 80 GB"
+_SMALL_MIB, _MIDDLE_MIB, _LARGE_MIB, _HUGE_MIB = 20 * 1024, 35 * 1024, 60 * 1024, 160 * 1024
+_FEW_RANKS = 4
+_LOADED = 120 * MIB
+"""Libraries that loading brings: 15.11 GiB less for weights of 14.99 (0.4.4)."""
+_GRAPHS = 1150 * MIB
+"""9.46 GiB free after the pool, 8.34 after capture (Llama-3.1-8B, 80 GB)."""
+_HOPPER_CONTEXT, _CONTEXT, _COMMUNICATOR = 520 * MIB, 280 * MIB, 450 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The server's arguments, said or defaulted."""
+
+    fraction: float
+    chunk_tokens: int
+    max_model_len: int
+    free_bytes: int
+
+
+def answer(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device, *, detail: Detail) -> Estimate:
+    """Return the answer of one SGLang replica."""
+    check_engine(model, workload, layout)
+    if workload.max_num_sequences is not None:
+        what = "max_num_sequences of SGLang, which changes no memory before its pool"
+        raise NotModelledError(what, field="workload.max_num_sequences", modelled=["requests without max_num_sequences"])
+    settings = _settings(model, workload, layout, device)
+    scheme = in_engine(scheme_of(workload.quantization, model))
+    target = ranks_of(model, layout, scheme=scheme, dtype=workload.weight_dtype)
+    ranks = drafted(target, draft_of(workload), layout, workload.weight_dtype)
+    holders = held_by(ranks, lambda rank: _holder(rank, workload, settings, device))
+    terms = Terms(
+        source=_SOURCE,
+        budget_bytes=int(settings.free_bytes * settings.fraction),
+        usable_bytes=device.usable_bytes,
+        max_model_len=settings.max_model_len,
+    )
+    return filled_estimate(
+        filled(holders, workload, layout, terms),
+        detail=detail,
+        warnings=device.warnings_for(workload.weight_dtype),
+    )
+
+
+def _settings(model: Architecture, workload: ServeWorkload, layout: Layout, device: Device) -> Settings:
+    version = version_of(workload.engine_version, engine="sglang", oldest=OLDEST, newest=NEWEST)
+    memory_mib = device.capacity_bytes // MIB
+    chunk = workload.max_num_batched_tokens or _chunk_tokens(memory_mib)
+    fraction = workload.gpu_memory_fraction
+    if fraction is None:
+        computed = version >= _COMPUTED_FRACTION
+        fraction = _computed_fraction(memory_mib, chunk, layout) if computed else _tabled_fraction(memory_mib, layout)
+    ranks = layout.tensor_parallel * layout.pipeline_parallel
+    joined = joined_bytes(chip_of(device), layout, device.name)
+    return Settings(
+        fraction=fraction,
+        # Ranks that attend for themselves read a share of a chunk each (0.5, ``_handle_data_parallelism``).
+        chunk_tokens=chunk // layout.data_parallel if layout.expert_parallel > 1 else chunk,
+        max_model_len=longest_sequence(model, workload),
+        free_bytes=device.usable_bytes - _context(device) - (max(_COMMUNICATOR, joined) if ranks > 1 else 0),
+    )
+
+
+def _context(device: Device) -> int:
+    return _HOPPER_CONTEXT if chip_of(device).is_hopper_or_later else _CONTEXT
+
+
+def _chunk_tokens(memory_mib: int) -> int:
+    """Return ``chunked_prefill_size``'s default."""
+    if memory_mib < _MIDDLE_MIB:
+        return 2048
+    if memory_mib < _LARGE_MIB:
+        return 4096
+    return 8192 if memory_mib < _HUGE_MIB else 16384
+
+
+def _tabled_fraction(memory_mib: int, layout: Layout) -> float:
+    """Return ``mem_fraction_static``'s default until 0.4: by the number of ranks, 13 GiB less on large GPUs."""
+    if memory_mib > 80 * 1024:
+        return (memory_mib - 13 * 1024) / memory_mib
+    steps = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
+    return next(fraction for ranks, fraction in steps if layout.tensor_parallel >= ranks)
+
+
+def _computed_fraction(memory_mib: int, chunk_tokens: int, layout: Layout) -> float:
+    """Return ``mem_fraction_static``'s default since 0.5: what activations and graphs are estimated at is left out."""
+    batches = _graph_batches(memory_mib, layout)
+    reserved = 512 + max(chunk_tokens, 2048) * 1.5 + batches * 2
+    reserved += layout.tensor_parallel * layout.pipeline_parallel / 8 * 1024
+    if memory_mib > _LARGE_MIB:
+        reserved = max(reserved, 10 * 1024)
+    return round((memory_mib - reserved) / memory_mib, 3)
+
+
+def _graph_batches(memory_mib: int, layout: Layout) -> int:
+    """Return ``cuda_graph_max_bs``'s default."""
+    few = layout.tensor_parallel < _FEW_RANKS
+    if memory_mib < _SMALL_MIB:
+        return 8
+    if memory_mib < _MIDDLE_MIB:
+        return 24 if few else 80
+    if memory_mib < _LARGE_MIB:
+        return 32 if few else 160
+    return 256 if few and memory_mib < _HUGE_MIB else 512
+
+
+def _holder(rank: Rank, workload: ServeWorkload, settings: Settings, device: Device) -> Holder:
+    width, chip = workload.weight_dtype.bytes_per_element, chip_of(device)
+    tokens = settings.chunk_tokens
+    logits = workload.num_sequences * rank.model.vocab_size * (width + 4) if rank.is_last else 0
+    peak = max(tokens * width * rank.widest(flash=chip.flash), logits) + chip.workspace_bytes
+    fixed = rank.weight_bytes + _LOADED
+    graphs = 0 if workload.enforce_eager else _GRAPHS
+    return Holder(
+        rank=rank,
+        fixed_bytes=fixed,
+        parts=(
+            exact("weights", rank.weight_bytes, weights_formula(rank, workload), _SOURCE),
+            _measured("device_context", _LOADED, "libraries that loading brings", Place.DEVICE, budgeted=True),
+            _beside("activations", peak, f"widest layer of a chunk of {tokens} tokens"),
+            _measured("cuda_graphs", graphs, "decode batches captured", Place.RESERVED, budgeted=False),
+            _measured("device_context", _context(device), "one context per process", Place.DEVICE, budgeted=False),
+            _links(device, settings),
+        ),
+        pool=pool_of(
+            rank.caches,
+            workload.kv_cache_dtype.bytes_per_element,
+            int(settings.free_bytes * settings.fraction) - fixed,
+            Paging(block_tokens=1, batched_tokens=tokens, hybrid=False),
+        ),
+    )
+
+
+def _links(device: Device, settings: Settings) -> Part:
+    size = device.usable_bytes - _context(device) - settings.free_bytes
+    return _measured("communication_buffers", size, "one communicator", Place.DEVICE, budgeted=False)
+
+
+def _beside(name: str, size: int, formula: str) -> Part:
+    """Return tensors that live in what the fraction leaves free."""
+    return Part(
+        name=name,
+        bytes=size,
+        low=size,
+        high=size * 3 // 2,
+        place=Place.ALLOCATED,
+        basis=Basis.FORMULA,
+        formula=formula,
+        source="SGLang 0.5.5, srt/managers/schedule_policy.py: chunks of chunked_prefill_size",
+        budgeted=False,
+    )
+
+
+def _measured(name: str, size: int, formula: str, place: Place, *, budgeted: bool) -> Part:
+    return Part(
+        name=name,
+        bytes=size,
+        low=size // 2,
+        high=size + min(size, GIB),
+        place=place,
+        basis=Basis.MEASURED,
+        formula=formula,
+        source=_LOGS,
+        budgeted=budgeted,
+    )

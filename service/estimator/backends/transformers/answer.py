@@ -1,0 +1,31 @@
+"""The answer to a serving question of the transformers library: checked, shared out to ranks, walked."""
+
+from collections.abc import Callable
+
+from service.estimator.backends.transformers.serving import Host, Recorder, explain
+from service.estimator.memory.answer.assemble import Draft
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.tensor_parallel.split_plan import TRANSFORMERS, SplitPlan
+from service.estimator.rules.serving import check_serving
+from service.estimator.values.corrections import Corrections
+from service.estimator.values.device import Device
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload
+
+Share = Callable[[Architecture, int, SplitPlan], Architecture]
+
+
+def answer_serving(  # noqa: PLR0913 - what is asked, where, with what is known, and who keeps what is made for it
+    model: Architecture,
+    workload: ServeWorkload,
+    layout: Layout,
+    device: Device,
+    *,
+    corrections: Corrections | None,
+    record: Recorder,
+    share: Share,
+) -> Draft:
+    """Return the answer of one rank's replica."""
+    check_serving(model, workload, layout)
+    rank = share(model, layout.tensor_parallel, TRANSFORMERS)
+    return explain(rank, workload, Host(layout=layout, device=device, corrections=corrections), record)

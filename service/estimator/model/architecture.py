@@ -1,0 +1,247 @@
+"""A model as a small tree of typed modules: embedding, blocks with their repeat count, final norm, head."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from hashlib import sha256
+from itertools import groupby, islice
+
+from service.estimator.model.block_module import BlockModule
+from service.estimator.model.counting import ParameterCounts, count_parameters
+from service.estimator.model.images import ImageInput
+from service.estimator.model.recording import Recording
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.weights.scheme import Scheme
+from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.tape.nodes import Value
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+
+Finish = Callable[[Recording, Value], Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The first hidden state, and what outlives the embedding.
+
+    ``names`` the model's forward has until its end, for ``x`` as well when it is ``named``; ``passed`` are arguments of every
+    layer, which a checkpoint keeps; ``kept`` are read by every layer's backward; ``given`` are part of the model's outputs.
+    """
+
+    x: Value
+    named: bool = True
+    names: tuple[Value, ...] = ()
+    passed: tuple[Value, ...] = ()
+    kept: tuple[Value, ...] = ()
+    given: tuple[Value, ...] = ()
+
+
+Embed = Callable[[Recording, Value], Embedded]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """A model: ``blocks`` holds each kind of block with how often it is repeated."""
+
+    spec: DecoderSpec
+    embedding: Weight
+    position_embedding: Weight | None
+    blocks: tuple[tuple[BlockModule, int], ...]
+    final_norm: Norm | None
+    head: Linear
+    stem: tuple[Weight, ...] = ()
+    """Parameter tensors outside of the blocks beside the tables, the final norm and the head."""
+    rotary_tables: tuple[int, ...] = ()
+    """Elements per position of each table that all layers share (cosine, sine)."""
+    rotary_stretch: int = 1
+    """How many times the longest context the positions are that engines keep in the first of those tables."""
+    tables_per_token: bool = False
+    """Whether each sequence has tables of its own (Qwen2-VL's three axes)."""
+    rotary_dtype: DType | None = None
+    """Number format of those tables, where it is not that of the hidden states."""
+    layers_keep_tables: bool = True
+    """Whether the backward of layers reads those tables themselves, rather than what each layer makes of them (glm)."""
+    recurrent: bool = False
+    """Whether layers keep a state for each sequence, which no cache of tokens holds."""
+    chunked: bool = False
+    """Whether a layer divides its sequence into chunks, so that a recording holds for one length only."""
+    shares_weights: bool = False
+    """Whether layers have weights in common: a block that several layers use, each with more of its own."""
+    images: ImageInput | None = None
+    """What the model makes of images; None where it takes none."""
+    walker: tuple[str, str] | None = None
+    """Module and class of the ``Step`` that walks a model which is no stack between a token table and a head."""
+    never_trained: frozenset[str] = frozenset()
+    """Names of the parameter tensors that the model itself never trains (Whisper's sinusoids)."""
+    only_eager: bool = False
+    """Whether SDPA cannot run its attention (a soft cap on scores), so that transformers falls back to eager."""
+    writes_out_attention: bool = False
+    always_masked: bool = False
+    """Whether attention gets a mask even where a flag would do."""
+    """Whether the model's own code computes its scores, whatever kernel is asked for."""
+    order: tuple[int, ...] = ()
+    """For each layer the index of its kind in ``blocks``; left out when equal layers stand together."""
+    scales_embedding: bool = False
+    """Whether the embedding module multiplies its rows by a constant (gemma)."""
+    masks: tuple[int | None, ...] = (None,)
+    """The sliding window, or None for none, of each mask that the model makes once for all of its layers."""
+    buffer_bytes: int = 0
+    """Bytes of non-trained buffers, such as rotary frequencies."""
+    buffer_elements: int = 0
+    """Elements of buffers in the dtype of the weights, such as the factor of scaled embeddings."""
+    layer_buffer_elements: int = 0
+    """Of these, the elements that belong to each layer."""
+    layer_buffer_bytes: tuple[int, ...] = ()
+    """Of these, the bytes that belong to one layer of each kind of block, where any do."""
+    finish_embedding: Finish | None = None
+    """What the model does to its embeddings before the first layer; the embeddings stay with the caller."""
+    embed: Embed | None = None
+    """All of what the model does from its token embeddings, which it takes over, to its first layer, tables included."""
+    finish_hidden: Finish | None = None
+    """What stands between the last hidden state, which stays with the caller, and the head."""
+    shifts_labels: bool = True
+    """Whether the loss predicts the next token, as a decoder's does, or the labels as they are, as an encoder's."""
+    upcasts_logits: bool = True
+    """Whether the loss is computed in fp32."""
+    outer_linears: tuple[Linear, ...] = ()
+    """Linear layers outside of the blocks that adapters can target."""
+    finish_logits: Finish | None = None
+    """What the model does to its logits before the loss; it drops them."""
+    quantization: Scheme | None = None
+    """How the checkpoint's own weights are stored, where they are quantised; counts of parameters are those of the model."""
+    unpacked: str | None = None
+    """What is to be said where a library unpacked them while it loaded them."""
+    counts: ParameterCounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count the parameters once."""
+        object.__setattr__(self, "counts", count_parameters(self.weights(), self.blocks, self.embedding))
+
+    @property
+    def family(self) -> str:
+        """The ``model_type`` that the model was read from."""
+        return self.spec.family
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """Blocks in all."""
+        return self.spec.num_hidden_layers
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the embedding."""
+        return self.spec.vocab_size
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding's table."""
+        return self.spec.tie_word_embeddings
+
+    @property
+    def head_unit_elements(self) -> int:
+        """Elements of final norm and head, which FSDP2 can shard as a unit; none of a head that is the embedding's table."""
+        return sum(weight.numel for weight in self.head_unit_weights)
+
+    @property
+    def root_elements(self) -> int:
+        """Elements outside of all layers, a tower's among them: those of the root unit where parameters are sharded."""
+        return self.counts.outside_blocks - sum(weight.numel for weight in self.tower_layer_weights)
+
+    @property
+    def tower_layer_weights(self) -> tuple[Weight, ...]:
+        """The tensors of the layers of a tower beside the language model."""
+        return self.images.layer_weights if self.images is not None else ()
+
+    @property
+    def head_unit_weights(self) -> tuple[Weight, ...]:
+        """The tensors of that unit."""
+        norm = self.final_norm.weights() if self.final_norm is not None else ()
+        return () if self.tied else (*norm, *self.head.weights())
+
+    def parameter_counts(self) -> ParameterCounts:
+        """Return the parameters, counted on the tree."""
+        return self.counts
+
+    def weight_bytes(self, dtype: DType) -> int:
+        """Return the bytes of all parameters in ``dtype``."""
+        return self.counts.total * dtype.bytes_per_element
+
+    def buffer_bytes_in(self, dtype: DType) -> int:
+        """Return the bytes of all buffers beside weights in ``dtype``."""
+        return self.buffer_bytes + self.buffer_elements * dtype.bytes_per_element
+
+    def weights(self) -> Iterator[tuple[Weight, int]]:
+        """Yield every parameter tensor with how often it occurs; a tied head is the embedding."""
+        yield self.embedding, 1
+        if self.position_embedding is not None:
+            yield self.position_embedding, 1
+        for block, count in self.blocks:
+            for weight in block.weights():
+                yield weight, count
+        for weight in (*self.stem, *(self.final_norm.weights() if self.final_norm is not None else ())):
+            yield weight, 1
+        for weight in islice(self.head.weights(), 1 if self.tied else 0, None):
+            yield weight, 1
+
+    def describe(self) -> dict[str, object]:
+        """Return the model's own specification as JSON values."""
+        own = {"quantization": self.quantization.describe()} if self.quantization is not None else {}
+        return asdict(self.spec) | own
+
+    def with_layers(self, num_layers: int) -> "Architecture":
+        """Return the model cut to its first layers."""
+        if not 1 <= num_layers <= self.num_hidden_layers:
+            message = f"num_layers is {num_layers}; the model has {self.num_hidden_layers}"
+            raise InvalidInputError(message, field="num_layers")
+        order = self.order[:num_layers]
+        blocks, left = [], num_layers
+        for kind, (block, count) in enumerate(self.blocks):
+            taken = order.count(kind) if order else min(count, left)
+            blocks.append((block, taken))
+            left -= taken
+        present = [kind for kind, (_, count) in enumerate(blocks) if count]
+        kept = tuple((block, count) for block, count in blocks if count)
+        return replace(
+            self,
+            spec=replace(self.spec, num_hidden_layers=num_layers),
+            blocks=kept,
+            order=tuple(present.index(kind) for kind in order),
+            buffer_bytes=self.buffer_bytes - self._buffers_beyond(blocks),
+            buffer_elements=self.buffer_elements - self.layer_buffer_elements * (self.num_hidden_layers - num_layers),
+            layer_buffer_bytes=self.layer_buffer_bytes[: len(kept)],
+        )
+
+    def runs(self) -> tuple[tuple[tuple[tuple[BlockModule, int], ...], int], ...]:
+        """Return the layers in order as periods, each with how often it is repeated: a period is runs of equal blocks."""
+        if not self.order:
+            return tuple(((group,), 1) for group in self.blocks)
+        length = _period(self.order)
+        times, rest = divmod(len(self.order), length)
+        periods = [(self.order[:length], times), (self.order[:rest], 1)]
+        return tuple((self._grouped(kinds), count) for kinds, count in periods if kinds)
+
+    def _grouped(self, kinds: tuple[int, ...]) -> tuple[tuple[BlockModule, int], ...]:
+        return tuple((self.blocks[kind][0], len(list(equal))) for kind, equal in groupby(kinds))
+
+    def _buffers_beyond(self, kept: list[tuple[BlockModule, int]]) -> int:
+        """Return the bytes of the buffers of the layers that are cut off."""
+        cut = [count - left for (_, count), (_, left) in zip(self.blocks, kept, strict=True)]
+        return sum(size * count for size, count in zip(self.layer_buffer_bytes, cut, strict=False))
+
+    def fingerprint(self, *, depth: bool = True) -> str:
+        """Return the SHA-256 of the structure, with or without its depth.
+
+        Switches at their defaults are left out, so that a new switch does not make old measurements unreachable.
+        """
+        defaults = {item.name: item.default for item in fields(self.spec)}
+        described = {name: value for name, value in self.describe().items() if value != defaults.get(name)}
+        if not depth:
+            for name in ("num_hidden_layers", "num_encoder_layers"):
+                described.pop(name, None)
+        return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _period(order: tuple[int, ...]) -> int:
+    """Return the length of the shortest period that the whole order repeats, its last time perhaps cut short."""
+    lengths = range(1, len(order) + 1)
+    return next(n for n in lengths if all(kind == order[index % n] for index, kind in enumerate(order)))

@@ -1,0 +1,180 @@
+"""T5 with its later recipes (1.1, FLAN) and mT5: relative positions as biases, root-mean-square norms, no other biases.
+
+Field names and defaults are those of transformers 5.23 (``models/t5``, ``models/mt5``).
+"""
+
+from dataclasses import dataclass
+
+from service.estimator.model.architecture import Embedded
+from service.estimator.model.config_reader import Config, flag, integer, number, word
+from service.estimator.model.modules.attention.t5 import BiasedAttention
+from service.estimator.model.modules.layers.t5 import DenseHalf, T5Layer, normalised
+from service.estimator.model.recording import Recording
+from service.estimator.model.shared_inputs import passing_of
+from service.estimator.model.trees.encoder_decoder import WALKER, Encoder, EncoderDecoder, EncoderDecoderSpec, check_stacks
+from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import chain, dropout
+from service.estimator.tape.ops.products import embedding, integers
+from service.estimator.values.errors import NotModelledError
+from service.estimator.values.workload import Attention as Kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class T5Spec(EncoderDecoderSpec):
+    """A T5; ``num_buckets`` are the rows of each stack's table of position biases."""
+
+    num_buckets: int = 32
+    scales_output: bool = True
+
+
+SPEC = T5Spec
+
+
+def t5(config: Config) -> T5Spec:
+    """Return a T5."""
+    # A config that says that nothing is tied only turns the factor off: the tables are tied all the same.
+    return _read(config, "t5", scales_output=flag(config, "tie_word_embeddings", default=True))
+
+
+def mt5(config: Config) -> T5Spec:
+    """Return an mT5, whose tables are tied whatever its config says."""
+    sizes = {"vocab_size": 250112, "d_ff": 1024, "num_layers": 8, "num_heads": 6, "feed_forward_proj": "gated-gelu"}
+    return _read({**sizes, **config}, "mt5", scales_output=False)
+
+
+def _read(config: Config, family: str, *, scales_output: bool) -> T5Spec:
+    heads, layers = integer(config, "num_heads", 8), integer(config, "num_layers", 6)
+    inner, (kind, _, activation) = integer(config, "d_ff", 2048), word(config, "feed_forward_proj", "relu").rpartition("-")
+    if kind not in {"", "gated"}:
+        raise NotModelledError(f"feed_forward_proj {kind}", field="feed_forward_proj", modelled=["relu", "gated-gelu"])
+    rate = number(config, "dropout_rate", 0.1)
+    return T5Spec(
+        family=family,
+        vocab_size=integer(config, "vocab_size", 32128),
+        hidden_size=integer(config, "d_model", 512),
+        num_hidden_layers=integer(config, "num_decoder_layers", layers),
+        num_encoder_layers=layers,
+        num_attention_heads=heads,
+        encoder_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=integer(config, "d_kv", 64),
+        intermediate_size=inner,
+        encoder_intermediate_size=inner,
+        # transformers reads gated-gelu as the tanh approximation that T5 1.1 was trained with.
+        activation="gelu_new" if kind and activation == "gelu" else activation,
+        gated=bool(kind),
+        tie_word_embeddings=True,
+        attention_dropout=rate,
+        residual_dropout=rate,
+        embedding_dropout=rate,
+        activation_dropout=rate,
+        num_buckets=integer(config, "relative_attention_num_buckets", 32),
+        scales_output=scales_output,
+    )
+
+
+def build(spec: T5Spec) -> EncoderDecoder:
+    """Return the tree of a T5."""
+    check_stacks(spec)
+    hidden = spec.hidden_size
+    table = Weight("shared.weight", "embedding", (spec.vocab_size, hidden))
+    norms = tuple(Norm(name=f"{stack}.final_layer_norm", style="rms", size=hidden) for stack in ("encoder", "decoder"))
+
+    def inputs(run: Recording) -> Value:
+        return integers(run.tape, run.extent.tokens(1))
+
+    def embed_source(run: Recording, ids: Value) -> Embedded:
+        tokens = embedding(run.tape, run.parameter(table), ids, run.extent.tokens(hidden))
+        if run.checkpointed and run.lora is not None:
+            run.tape.require_grad(tokens)  # PEFT's enable_input_require_grads
+        return _embedded(run, tokens, spec)
+
+    def finish(norm: Norm, run: Recording, x: Value) -> Value:
+        normed = normalised(run, norm, x, "")
+        return chain(run.tape, normed, lambda t, y: dropout(t, y, spec.residual_dropout))
+
+    return EncoderDecoder(
+        spec=spec,
+        embedding=table,
+        position_embedding=None,
+        blocks=_blocks(spec),
+        final_norm=norms[1],
+        head=Linear(name="lm_head", kind="lm_head", in_features=hidden, out_features=spec.vocab_size),
+        stem=tuple(norms[0].weights()),
+        masks=(),
+        walker=WALKER,
+        embed=lambda run, tokens: _embedded(run, tokens, spec),
+        encoder=Encoder(inputs=inputs, embed=embed_source, finish=lambda run, x: finish(norms[0], run, x)),
+        finish_decoder=lambda run, x: finish(norms[1], run, x),
+        scales_output=spec.scales_output,
+        biased=True,
+        keeps_fp32="feed-forward output",
+        shifts_labels=False,
+        upcasts_logits=False,
+    )
+
+
+def _embedded(run: Recording, tokens: Value, spec: T5Spec) -> Embedded:
+    """Record ``T5Stack.forward`` up to its first layer."""
+    x = dropout(run.tape, tokens, spec.embedding_dropout)
+    return Embedded(x=x, named=False, names=(tokens,), passed=_masks(run))
+
+
+def _masks(run: Recording) -> tuple[Value, ...]:
+    """Return the masks of a stack: of padding in the encoder and across, and a causal one where eager attention adds it."""
+    passing, eager = passing_of(run), run.attention is Kernel.EAGER
+    width = run.dtype.bytes_per_element if eager else 1
+    causal = passing.across is not None and eager
+    if run.padded or causal:
+        passing.masks["own"] = integers(run.tape, run.extent.mask(width), bytes_each=1)
+    if passing.masked:
+        passing.masks["across"] = integers(run.tape, passing.crossing.mask(width), bytes_each=1)
+    return tuple(passing.masks.values())
+
+
+def _blocks(spec: T5Spec) -> tuple[tuple[T5Layer, int], ...]:
+    """Return the kinds of layers: the first one of each stack has the table of its biases."""
+    kinds = []
+    for decodes, count in ((False, spec.num_encoder_layers), (True, spec.num_hidden_layers)):
+        kinds += [(_layer(spec, decodes=decodes, first=True), 1), (_layer(spec, decodes=decodes, first=False), count - 1)]
+    return tuple((layer, count) for layer, count in kinds if count)
+
+
+def _layer(spec: T5Spec, *, decodes: bool, first: bool) -> T5Layer:
+    hidden, inner = spec.hidden_size, spec.intermediate_size
+    kinds = 3 if decodes else 2
+    return T5Layer(
+        norms=tuple(Norm(name=f"layer.{index}.layer_norm", style="rms", size=hidden) for index in range(kinds)),
+        attention=_attention(spec, "layer.0.SelfAttention", decodes=decodes, first=first),
+        across=_attention(spec, "layer.1.EncDecAttention", decodes=decodes, first=first, across=True) if decodes else None,
+        feed_forward=DenseHalf(
+            up=_linear("DenseReluDense.wi_0" if spec.gated else "DenseReluDense.wi", "mlp", hidden, inner),
+            gate=_linear("DenseReluDense.wi_1", "mlp", hidden, inner) if spec.gated else None,
+            down=_linear("DenseReluDense.wo", "mlp", inner, hidden),
+            activation=spec.activation,
+            dropout=spec.activation_dropout,
+        ),
+        dropout=spec.residual_dropout,
+    )
+
+
+def _attention(spec: T5Spec, name: str, *, decodes: bool, first: bool, across: bool = False) -> BiasedAttention:
+    hidden, width = spec.hidden_size, spec.num_attention_heads * spec.head_dim
+    bias = Weight(f"{name}.relative_attention_bias.weight", "embedding", (spec.num_buckets, spec.num_attention_heads))
+    return BiasedAttention(
+        query=_linear(f"{name}.q", "attention", hidden, width),
+        key=_linear(f"{name}.k", "attention", hidden, width),
+        value=_linear(f"{name}.v", "attention", hidden, width),
+        output=_linear(f"{name}.o", "attention", width, hidden),
+        num_heads=spec.num_attention_heads,
+        table=bias if first and not across else None,
+        causal=decodes and not across,
+        across=across,
+        makes_bias=first,
+        dropout=spec.attention_dropout,
+    )
+
+
+def _linear(name: str, kind: str, ins: int, outs: int) -> Linear:
+    return Linear(name=name, kind=kind, in_features=ins, out_features=outs)

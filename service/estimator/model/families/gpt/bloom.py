@@ -1,0 +1,183 @@
+"""BLOOM: a norm on the embeddings, linear position biases, attention that materialises its scores, a gelu of its own.
+
+Field names and defaults are those of transformers 5.23 (``models/bloom/configuration_bloom.py``). The library has no other
+attention for it than the eager one, whatever is asked for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from service.estimator.model.architecture import Architecture, Embedded
+from service.estimator.model.config_reader import Config, aliased, flag, head_dim, integer, number
+from service.estimator.model.modules.attention.returned_weights import scores_of_previous_layer
+from service.estimator.model.recording import Recording
+from service.estimator.model.spec import DecoderSpec
+from service.estimator.model.trees.decoder import build_decoder
+from service.estimator.model.weights.tensors import Linear, Norm, Weight
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category
+from service.estimator.tape.nodes import Value, bytes_of
+from service.estimator.tape.ops.attention_kernels import apart
+from service.estimator.tape.ops.elementwise import add, add_scalar, cast, chain, dropout, softmax
+from service.estimator.tape.ops.products import batched_product, copy_of
+from service.estimator.tape.ops.views import composed, narrow
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import NotModelledError
+
+GELU_FORWARD_TENSORS = 4
+"""Tensors that ``x * 0.5 * (1.0 + tanh(0.797 * x * (1 + 0.044715 * x * x)))`` holds at its worst, beside ``x``."""
+GELU_BACKWARD_TENSORS = 5
+"""Tensors that ``bloom_gelu_back`` holds at its worst, beside the input and the gradient."""
+
+
+def bloom(config: Config) -> DecoderSpec:
+    """Return a BLOOM."""
+    for name in ("apply_residual_connection_post_layernorm", "slow_but_exact"):
+        if flag(config, name, default=False):
+            raise NotModelledError(f"{name} of bloom", field=name, modelled=[f"{name}: false"])
+    config = aliased(config, n_layer="num_hidden_layers", n_head="num_attention_heads", hidden_size="n_embed")
+    hidden, heads = integer(config, "hidden_size", 64), integer(config, "n_head", 8)
+    return DecoderSpec(
+        family="bloom",
+        vocab_size=integer(config, "vocab_size", 250880),
+        hidden_size=hidden,
+        num_hidden_layers=integer(config, "n_layer", 2),
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=head_dim(config, hidden, heads),
+        intermediate_size=4 * hidden,
+        activation="gelu",
+        norm="layer",
+        gated=False,
+        tie_word_embeddings=flag(config, "tie_word_embeddings", default=True),
+        attention_bias=True,
+        attention_output_bias=True,
+        mlp_bias=True,
+        fused_projections=True,
+        rotary=False,
+        attention_dropout=number(config, "attention_dropout", 0.0),
+        residual_dropout=number(config, "hidden_dropout", 0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomBlock:
+    """A layer (``BloomBlock.forward``); both halves add their residual themselves."""
+
+    norms: tuple[Norm, Norm]
+    fused: Linear
+    dense: Linear
+    up: Linear
+    down: Linear
+    num_heads: int
+    attention_dropout: float
+    dropout: float
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers that adapters can target, in order of use."""
+        return (self.fused, self.dense, self.up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for norm in self.norms:
+            yield from norm.weights()
+        for layer in self.linears():
+            yield from layer.weights()
+
+    def idle_parameters(self) -> int:
+        """Return the parameters that one token does not use: none."""
+        return 0
+
+    @property
+    def cache_elements_per_token(self) -> int:
+        """Elements of key and value that a cache keeps for one token."""
+        return 2 * self.dense.in_features
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; its input is dropped at its end, when the loop over layers rebinds its name."""
+        tape = run.tape
+        before = scores_of_previous_layer(run, self.num_heads)
+        normed = run.norm(self.norms[0], x, scope)
+        attended, probabilities = self._attended(run, normed, x, scope)
+        again = run.norm(self.norms[1], attended, scope)
+        tape.free(normed)
+        hidden = run.linear(self.up, again, scope)
+        hidden = chain(tape, hidden, bloom_gelu)
+        fed = run.linear(self.down, hidden, scope)
+        y = chain(tape, dropout(tape, fed, self.dropout), lambda t, value: add(t, attended, value))
+        tape.free(hidden, fed, again, attended, probabilities, x)
+        tape.release(before)
+        return y
+
+    def _attended(self, run: Recording, x: Value, residual: Value, scope: str) -> tuple[Value, Value]:
+        """Return attention plus residual, and the probabilities, which the layer hands out."""
+        tape, width = run.tape, self.dense.in_features
+        fused = run.linear(self.fused, x, scope)
+        query, key, value = (narrow(tape, fused, run.extent.tokens(width)) for _ in range(3))
+        key, value = run.cached(key, value, width)
+        if run.batched:
+            query, key, value = (chain(tape, part, apart) for part in (query, key, value))
+        scores = batched_product(tape, query, key, run.reach(None).scores(self.num_heads))
+        weights = add_scalar(tape, scores)
+        probabilities = chain(tape, cast(tape, weights, DType.FP32), softmax)
+        probabilities = chain(tape, probabilities, lambda t, p: cast(t, p, query.dtype))
+        probabilities = chain(tape, probabilities, lambda t, p: dropout(t, p, self.attention_dropout))
+        context = chain(tape, batched_product(tape, probabilities, value, query.numel), copy_of)
+        output = run.linear(self.dense, context, scope)
+        y = chain(tape, dropout(tape, output, self.dropout), lambda t, part: add(t, residual, part))
+        tape.free(output, context, weights, scores, query, key, value, fused)
+        return y, probabilities
+
+
+def bloom_gelu(tape: Tape, x: Value) -> Value:
+    """Return BLOOM's gelu (``GeLUFunction``): an autograd function that keeps its input and composes both directions."""
+    return composed(tape, x, forward=GELU_FORWARD_TENSORS, backward=GELU_BACKWARD_TENSORS)
+
+
+def build(spec: DecoderSpec) -> Architecture:
+    """Return the tree of a BLOOM."""
+    norm = Norm(name="word_embeddings_layernorm", style="layer", size=spec.hidden_size, bias=True)
+
+    def embed(run: Recording, tokens: Value) -> Embedded:
+        return _embedded(run, tokens, norm, spec.num_attention_heads)
+
+    return replace(
+        build_decoder(spec),
+        position_embedding=None,
+        blocks=((_block(spec), spec.num_hidden_layers),),
+        writes_out_attention=True,
+        stem=tuple(norm.weights()),
+        masks=(),
+        embed=embed,
+    )
+
+
+def _embedded(run: Recording, tokens: Value, norm: Norm, num_heads: int) -> Embedded:
+    """Record ``BloomModel.forward`` up to its first layer: position biases of every head and key, and a causal mask."""
+    tape = run.tape
+    x = run.norm(norm, tokens, "")
+    reach = run.reach(None)
+    shapes = (reach.cached(num_heads), reach.mask(1))
+    passed = [Value(tape.allocate(Category.ACTIVATIONS, bytes_of(shape, x.dtype)), shape, x.dtype) for shape in shapes]
+    return Embedded(x=x, named=False, names=(tokens,), passed=tuple(passed))
+
+
+def _block(spec: DecoderSpec) -> BloomBlock:
+    hidden, inner = spec.hidden_size, spec.intermediate_size
+    first, second = (
+        Norm(name=name, style="layer", size=hidden, bias=True) for name in ("input_layernorm", "post_attention_layernorm")
+    )
+    return BloomBlock(
+        norms=(first, second),
+        fused=_linear("self_attention.query_key_value", "attention", hidden, 3 * hidden),
+        dense=_linear("self_attention.dense", "attention", hidden, hidden),
+        up=_linear("mlp.dense_h_to_4h", "mlp", hidden, inner),
+        down=_linear("mlp.dense_4h_to_h", "mlp", inner, hidden),
+        num_heads=spec.num_attention_heads,
+        attention_dropout=spec.attention_dropout,
+        dropout=spec.residual_dropout,
+    )
+
+
+def _linear(name: str, kind: str, ins: int, outs: int) -> Linear:
+    return Linear(name=name, kind=kind, in_features=ins, out_features=outs, bias=True)

@@ -1,0 +1,35 @@
+"""The draft model of speculative decoding: its tree, read once."""
+
+import json
+from functools import lru_cache
+
+from service.estimator.model.architecture import Architecture
+from service.estimator.model.families.registry import architecture_from_config
+from service.estimator.values.errors import EstimatorError, NotModelledError
+from service.estimator.values.workload import ServeWorkload
+
+FIELD = "workload.speculative.draft"
+
+
+def draft_of(workload: ServeWorkload) -> Architecture | None:
+    """Return the draft model of a workload, None where there is none: n-grams of the prompt cost nothing on the GPU."""
+    if workload.speculative is None or workload.speculative.config is None:
+        return None
+    return _architecture(workload.speculative.config)
+
+
+def guessed_tokens(workload: ServeWorkload) -> int:
+    """Return the tokens that each sequence's cache has room for beyond its own."""
+    return 0 if workload.speculative is None else workload.speculative.num_tokens
+
+
+@lru_cache(64)
+def _architecture(config: str) -> Architecture:
+    try:
+        draft = architecture_from_config(json.loads(config))
+    except EstimatorError as error:
+        error.field = f"{FIELD}.{error.field}" if error.field else FIELD
+        raise
+    if draft.recurrent or not draft.shifts_labels:
+        raise NotModelledError(f"a {draft.family} as draft", field=FIELD, modelled=["decoders with attention in every layer"])
+    return draft

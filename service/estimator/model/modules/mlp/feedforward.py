@@ -1,0 +1,145 @@
+"""Feed-forward layers: gated (SwiGLU) and plain."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from service.estimator.model.recording import Recording
+from service.estimator.model.weights.tensors import Linear, Weight
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.nodes import Value
+from service.estimator.tape.ops.elementwise import (
+    chain,
+    dropout,
+    from_input,
+    from_output,
+    gelu_tanh_composed,
+    multiply,
+    multiply_scalar,
+    power,
+    silu,
+)
+from service.estimator.tape.ops.products import split
+
+
+def relu_squared(tape: Tape, x: Value) -> Value:
+    """Return ``relu(x) ** 2`` (transformers' ReLUSquaredActivation)."""
+    return chain(tape, from_output(tape, x), power)
+
+
+def quick_gelu(tape: Tape, x: Value) -> Value:
+    """Return ``x * sigmoid(1.702 x)`` as separate operations (transformers' QuickGELUActivation)."""
+    gate = chain(tape, multiply_scalar(tape, x), from_output)
+    return chain(tape, gate, lambda t, value: multiply(t, x, value))
+
+
+ACTIVATIONS: dict[str, Callable[[Tape, Value], Value]] = {
+    "silu": silu,
+    "gelu": from_input,
+    "gelu_new": gelu_tanh_composed,
+    "gelu_pytorch_tanh": from_input,
+    "quick_gelu": quick_gelu,
+    "relu": from_output,
+    "relu2": relu_squared,
+}
+"""Activation functions by the name that a config gives them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedFeedForward:
+    """``down(act(gate(x)) * up(x))`` with dropout on its output."""
+
+    gate: Linear
+    up: Linear
+    down: Linear
+    activation: str
+    dropout: float = 0.0
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.gate, self.up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.numel for weight in self.weights())
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller."""
+        tape = run.tape
+        gated = chain(tape, run.linear(self.gate, x, scope), ACTIVATIONS[self.activation])
+        up = run.linear(self.up, x, scope)
+        product = multiply(tape, gated, up)
+        tape.free(gated, up)
+        result = chain(tape, product, lambda _, value: run.linear(self.down, value, scope))
+        return chain(tape, result, lambda t, value: dropout(t, value, self.dropout)) if self.dropout else result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedGatedFeedForward:
+    """``down(up * act(gate))`` with gate and up out of one layer: both are halves of its output (phi3, glm)."""
+
+    gate_up: Linear
+    down: Linear
+    activation: str
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.gate_up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.numel for weight in self.weights())
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller, the gate keeps its name until the end."""
+        tape, half = run.tape, run.extent.tokens(self.down.features_read)
+        gate, up = split(tape, run.linear(self.gate_up, x, scope), (half, half))
+        activated = ACTIVATIONS[self.activation](tape, gate)
+        product = multiply(tape, up, activated)
+        tape.free(activated, up)
+        result = run.linear(self.down, product, scope)
+        tape.free(product, gate)
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedForward:
+    """``down(act(up(x)))`` with dropout on its output."""
+
+    up: Linear
+    down: Linear
+    activation: str
+    dropout: float = 0.0
+
+    def linears(self) -> tuple[Linear, ...]:
+        """Return the linear layers in order of use."""
+        return (self.up, self.down)
+
+    def weights(self) -> Iterator[Weight]:
+        """Yield the parameter tensors."""
+        for layer in self.linears():
+            yield from layer.weights()
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.numel for weight in self.weights())
+
+    def record(self, run: Recording, x: Value, scope: str) -> Value:
+        """Record the layer; ``x`` stays with the caller."""
+        tape = run.tape
+        hidden = run.linear(self.up, x, scope)
+        activated = chain(tape, hidden, ACTIVATIONS[self.activation])
+        result = chain(tape, activated, lambda _, value: run.linear(self.down, value, scope))
+        return chain(tape, result, lambda t, y: dropout(t, y, self.dropout))

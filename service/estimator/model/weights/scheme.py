@@ -1,0 +1,109 @@
+"""How a quantised weight is stored: the packing of its codes, the reach of its scales, and which weights stay as they are."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from service.estimator.values.errors import InvalidConfigError
+
+
+class Packing(StrEnum):
+    """Who wrote the codes: each library lays its scales and zero points out in its own way."""
+
+    BLOCKS_4BIT = "blocks_4bit"
+    """bitsandbytes' nf4 and fp4: codes of 4 bits, one scale per block of 64"""
+    INT8_ROWS = "int8_rows"
+    """bitsandbytes' LLM.int8: one byte, one fp32 scale per row (arXiv:2208.07339)"""
+    GPTQ = "gptq"
+    """codes packed into 32-bit integers along the input, zero points along the output, a group index per input"""
+    AWQ = "awq"
+    """codes and zero points packed into 32-bit integers along the output"""
+    FP8 = "fp8"
+    """one byte; a scale per tensor, per row or per rectangle"""
+    MXFP4 = "mxfp4"
+    """blocks of 32 codes of 4 bits with one exponent byte each (OCP Microscaling Formats 1.0)"""
+    PACKED = "packed"
+    """compressed-tensors: codes in 32-bit integers along the input, the shape beside them"""
+    HQQ = "hqq"
+    """codes in bytes, scale and zero point of every group in the dtype of the weights"""
+
+
+class Scope(StrEnum):
+    """Which weights a scheme is for."""
+
+    LINEARS = "linears"
+    """``torch.nn.Linear`` modules: stacked experts are bare parameters, and stay (bitsandbytes in transformers 5)"""
+    EXPERTS = "experts"
+    """stacked experts alone (mxfp4)"""
+    ALL = "all"
+    """both: the checkpoint has each expert as a linear layer of its own"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """One format of quantised weights.
+
+    ``group_size`` counts the inputs that share a scale, None all of a row; ``block`` are the rows and columns of an fp8 scale,
+    None one for the whole tensor; ``kept`` are patterns of module names that are not quantised, as transformers matches them.
+    """
+
+    packing: Packing
+    bits: int = 4
+    group_size: int | None = None
+    block: tuple[int, int] | None = None
+    scope: Scope = Scope.ALL
+    double: bool = False
+    """Whether the scales are quantised themselves, to 8 bits in blocks of 256 (arXiv:2305.14314, section 3)."""
+    per_row: bool = False
+    """Whether an fp8 or 8-bit code has a scale for its row (compressed-tensors' ``channel``, fbgemm)."""
+    zero_points: bool = True
+    group_index: bool = True
+    scale_bytes: int = 2
+    static_inputs: bool = False
+    """Whether a scale for the layer's input is stored as well."""
+    head: bool = False
+    """Whether the output head is quantised too."""
+    kept: tuple[str, ...] = ()
+
+    def keeps(self, *names: str) -> bool:
+        """Tell whether the module of one of these full names stays as it is (transformers' ``should_convert_module``)."""
+        return any(_matches(pattern, name) for pattern in self.kept for name in names)
+
+    @property
+    def names_layers(self) -> bool:
+        """Whether a pattern could tell one layer from the next: by a number, or by a rule of its own."""
+        return any(pattern.startswith("re:") or any(sign.isdigit() for sign in pattern) for pattern in self.kept)
+
+    def describe(self) -> dict[str, object]:
+        """Return what differs from the defaults as JSON values."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if getattr(self, item.name) != item.default}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def read_scheme(described: Mapping[str, object]) -> Scheme:
+    """Return the scheme that ``Scheme.describe`` wrote."""
+    known = {item.name for item in fields(Scheme)}
+    unknown = sorted(set(described) - known)
+    if unknown:
+        message = f"unknown field {unknown[0]!r}; known: {', '.join(sorted(known))}"
+        raise InvalidConfigError(message, field=f"quantization.{unknown[0]}")
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
+    try:
+        values |= {name: kind(values[name]) for name, kind in (("packing", Packing), ("scope", Scope)) if name in values}
+        return Scheme(**values)
+    except (TypeError, ValueError) as error:
+        message = f"quantization cannot be read: {error}"
+        raise InvalidConfigError(message, field="quantization") from error
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Tell whether a pattern names a module: from the start up to a dot, as a rule, or as the end of its name."""
+    if pattern.startswith("re:"):
+        return re.match(pattern.removeprefix("re:"), name) is not None
+    try:
+        return name.endswith(pattern) or re.match(rf"(?:{pattern})(?:(?<=\.)|(?=\.|$))", name) is not None
+    except re.error as error:
+        message = f"{pattern!r} in the modules that are not quantised is no pattern: {error}"
+        raise InvalidConfigError(message, field="quantization_config.modules_to_not_convert") from error

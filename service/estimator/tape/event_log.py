@@ -1,0 +1,152 @@
+"""A recording that keeps the order of things: every allocation and release of one pass, all repeats written out.
+
+A frontier of points is enough for what is allocated; what an allocator reserves depends on the order in which blocks of
+different sizes come and go. Nothing is counted here, and nothing of it is made unless an answer replays the allocator.
+Of long repeats the blocks at both ends are recorded; ``unrolling`` writes out those between them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Mode, Tape
+from service.estimator.tape.ledger import Category, Ledger, Section, Storage
+from service.estimator.tape.loops import RECORDED, Loop
+from service.estimator.tape.nodes import Parameter, Value
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """One pass: an event ``i`` allocates storage ``i``, an event ``~i`` frees it.
+
+    ``kinds[i]`` is the index of the storage's size in ``sizes``. ``gradients`` are the storages that stay as gradients until
+    the optimizer's step is over; ``shards`` of them have no size of their own: so many elements, cut over the ranks.
+    """
+
+    sizes: tuple[Size, ...]
+    kinds: tuple[int, ...]
+    order: tuple[int, ...]
+    gradients: frozenset[int]
+    shards: tuple[tuple[int, int], ...]
+
+
+class LoggingTape(Tape):
+    """A tape that writes down what happens instead of counting it."""
+
+    def __init__(
+        self, section: Section, mode: Mode, *, autocast: DType | None = None, accumulating: bool = False, shortens: bool = False
+    ) -> None:
+        """Start with an empty log; ``shortens`` leaves out the blocks in the middle of long repeats."""
+        super().__init__(section, mode, autocast=autocast, accumulating=accumulating)
+        self.loops: list[Loop] = []
+        self._shortens = shortens
+        self.ledger = _Uncounted(section)
+        self.units: Mapping[int, tuple[int, ...]] = {}
+        """Elements of each tensor of a sharded unit, by the elements of all of them."""
+        self._sizes: dict[Size, int] = {}
+        self._kinds: list[int] = []
+        self._order: list[int] = []
+        self._gradients: list[int] = []
+        self._shards: list[tuple[int, int]] = []
+
+    def events(self) -> Events:
+        """Return everything that was written down."""
+        return Events(
+            sizes=tuple(self._sizes),
+            kinds=tuple(self._kinds),
+            order=tuple(self._order),
+            gradients=frozenset(self._gradients),
+            shards=tuple(self._shards),
+        )
+
+    def allocate(self, category: Category, size: Size) -> Storage:
+        """Return a new storage with one reference, and note it; an empty one takes no memory."""
+        storage = super().allocate(category, size)
+        if storage.size != sizes.ZERO:
+            storage.event = self._note(storage.size)
+        return storage
+
+    def release(self, *storages: Storage) -> None:
+        """Drop a reference of each, and note the last one."""
+        for storage in storages:
+            storage.references -= 1
+            if storage.references == 0 and storage.event is not None:
+                self._order.append(~storage.event)
+
+    def repeat(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
+        """Run every one of the equal blocks, or those at both ends; each has parameters of its own."""
+        if not self._shortens or count <= RECORDED or self.mode is not Mode.RECORDING:
+            return self._each(count, block, x)
+        loop = Loop(count=count)
+        self.loops.append(loop)
+
+        def marked(value: Value) -> Value:
+            loop.forward.append(len(self._order))
+            self.hook(lambda: loop.backward.append(len(self._order)))
+            return block(value)
+
+        self._shortens = False  # a block is recorded whole
+        x = self._each(RECORDED, marked, x)
+        self._shortens = True
+        loop.forward.append(len(self._order))
+        self.hook(lambda: loop.backward.append(len(self._order)))
+        return x
+
+    def _each(self, count: int, block: Callable[[Value], Value], x: Value) -> Value:
+        outer = self.path
+        for index in range(count):
+            self.path = f"{outer}{index}/"
+            x = block(x)
+        self.path = outer
+        return x
+
+    def revive(self, _: int, storage: Storage) -> None:
+        """Strike out the release of a storage that an outer name kept."""
+        if storage.references == 0 and storage.event is not None:
+            place = self._order.index(~storage.event)
+            del self._order[place]
+            for loop in self.loops:
+                loop.strike(place)
+        storage.references += 1
+
+    def gather(self, elements: int, bytes_each: int) -> list[Storage]:
+        """Return the gathered parameters one by one, as FSDP2 copies them out (``FSDPParam.alloc_all_gather_outputs``)."""
+        numels = self.units.get(elements, (elements,))
+        return [self.allocate(Category.GATHERED_WEIGHTS, sizes.constant(numel * bytes_each)) for numel in numels]
+
+    def keep_gradient(self, grad: Storage, _: Parameter) -> None:
+        """Leave the storage where it is, as the parameter's gradient."""
+        if grad.event is not None:
+            self._gradients.append(grad.event)
+
+    def keep_gradient_shard(self, elements: int) -> None:
+        """Allocate the rank's share of so many elements of gradients."""
+        if elements:
+            index = self._note(sizes.ZERO)
+            self._shards.append((index, elements))
+            self._gradients.append(index)
+
+    def _note(self, size: Size) -> int:
+        index, kind = len(self._kinds), self._sizes.get(size)
+        if kind is None:
+            kind = self._sizes[size] = len(self._sizes)
+        self._kinds.append(kind)
+        self._order.append(index)
+        return index
+
+
+class _Uncounted(Ledger):
+    """A ledger that leaves counting be."""
+
+    __slots__ = ()
+
+    def add(self, category: Category, size: Size) -> None:
+        """Count nothing."""
+
+    def remove(self, category: Category, size: Size) -> None:
+        """Count nothing."""
+
+    def store_gradients(self, elements: int, *, new: bool = False) -> None:
+        """Count nothing."""

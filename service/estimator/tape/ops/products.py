@@ -1,0 +1,145 @@
+"""Matrix products: linear layers, batched products, embeddings."""
+
+from service.estimator.tape import sizes
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Parameter, Value, value_of
+from service.estimator.tape.ops.elementwise import cast
+from service.estimator.tape.shared_weights import cast_once
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+
+def autocast_input(tape: Tape, x: Value) -> Value:
+    """Return ``x`` as a product under autocast reads it: cast anew for every product."""
+    return cast(tape, x, tape.autocast) if tape.autocast is not None else tape.alias(x)
+
+
+def autocast_weight(tape: Tape, parameter: Parameter) -> Value:
+    """Return the weight as a product reads it; autocast keeps its copy of a trained weight until forward ends.
+
+    It keeps none of a view (``cached_cast`` in ATen ``autocast_mode.cpp``: leaves that require a gradient).
+    """
+    if tape.autocast is None or parameter.dtype is tape.autocast:
+        return value_of(parameter)
+    if parameter.name in tape.copies:
+        return tape.alias(tape.copies[parameter.name][0])
+    if parameter.shared:
+        copy = cast_once(tape, parameter, tape.autocast)
+    else:
+        copy = cast(tape, value_of(parameter), tape.autocast, category=Category.GATHERED_WEIGHTS)
+    if parameter.trainable and not parameter.viewed:
+        tape.copies[parameter.name] = (tape.alias(copy), tape.times)
+    return copy
+
+
+def end_autocast(tape: Tape) -> None:
+    """Drop the copies of weights, of repeated blocks too, unless an operation kept them for backward."""
+    for copy, times in tape.copies.values():
+        tape.free(copy)
+        if copy.storage is not None and copy.storage.references == 0:
+            tape.ledger.remove(copy.storage.category, sizes.scale(copy.storage.size, times - 1))
+    tape.copies.clear()
+
+
+def linear(
+    tape: Tape,
+    x: Value,
+    weight: Parameter,
+    out: Size,
+    *,
+    bias: Parameter | None = None,
+    category: Category = Category.ACTIVATIONS,
+) -> Value:
+    """Return ``x W^T + b`` with ``out`` elements: keeps ``x`` for a trained weight, the weight for a differentiable ``x``."""
+    cast_x, cast_w = autocast_input(tape, x), autocast_weight(tape, weight)
+    cast_b = autocast_weight(tape, bias) if bias is not None else None
+    dtype = cast_x.dtype
+    inputs = (cast_x, cast_w) if cast_b is None else (cast_x, cast_w, cast_b)
+    saves = [cast_x] * cast_w.requires_grad + [cast_w] * cast_x.requires_grad
+
+    def backward(_: Storage) -> None:
+        grad_x = tape.scratch(cast_x.numel, dtype) if cast_x.requires_grad else None
+        grad_w = tape.scratch(cast_w.numel, cast_w.dtype) if cast_w.requires_grad else None
+        if cast_b is not None and cast_b.requires_grad:
+            tape.send(cast_b, tape.scratch(cast_b.numel, cast_b.dtype), is_view=True)
+        if grad_w is not None:
+            tape.send(cast_w, grad_w, is_view=True)
+        if grad_x is not None:
+            tape.send(cast_x, grad_x, is_view=True)
+
+    y = tape.emit(out, dtype, inputs=inputs, saves=saves, category=category, backward=backward)
+    tape.free(*inputs)
+    return y
+
+
+def batched_product(tape: Tape, left: Value, right: Value, out: Size) -> Value:
+    """Return a batched matrix product with ``out`` elements; each side is kept for the other's gradient."""
+    saves = [left] * right.requires_grad + [right] * left.requires_grad
+
+    def backward(_: Storage) -> None:
+        grads = [(side, tape.scratch(side.numel, side.dtype)) for side in (left, right) if side.requires_grad]
+        for side, grad in grads:
+            tape.send(side, grad, is_view=True)
+
+    return tape.emit(out, left.dtype, inputs=(left, right), saves=saves, backward=backward)
+
+
+def embedding(tape: Tape, weight: Parameter, indices: Value, out: Size) -> Value:
+    """Return the rows of ``weight`` at ``indices``; backward makes a gradient of the whole table."""
+    table = value_of(weight)
+
+    def backward(_: Storage) -> None:
+        tape.send(table, tape.scratch(table.numel, weight.dtype))
+
+    return tape.emit(out, weight.dtype, inputs=(table,), saves=(indices,), backward=backward)
+
+
+def copy_of(tape: Tape, x: Value, *, numel: Size | None = None) -> Value:
+    """Return a contiguous copy of ``x``, expanded to ``numel`` elements when given: its gradient is summed back."""
+    out = x.numel if numel is None else numel
+
+    def backward(grad: Storage) -> None:
+        if out == x.numel:
+            tape.send(x, tape.hold(grad), is_view=True)
+        else:
+            tape.send(x, tape.scratch(x.numel, x.dtype))
+
+    return tape.emit(out, x.dtype, inputs=(x,), backward=backward)
+
+
+def integers(tape: Tape, count: Size, *, bytes_each: int = 8) -> Value:
+    """Return an integer tensor."""
+    return Value(tape.allocate(Category.ACTIVATIONS, sizes.scale(count, bytes_each)), count, DType.FP32)
+
+
+def split(tape: Tape, fused: Value, numels: tuple[Size, ...]) -> tuple[Value, ...]:
+    """Return views of ``fused``, which is dropped; backward puts their gradients together into one of its size."""
+    parts: list[Storage] = []
+
+    def backward(_: Storage) -> None:
+        whole = tape.scratch(fused.numel, fused.dtype)
+        tape.release(*parts)
+        parts.clear()
+        tape.send(fused, whole)
+
+    joint = Node([], backward)
+    differentiable = tape.records and fused.requires_grad
+    if differentiable:
+        tape.append(joint)
+
+    def hand_on(grad: Storage) -> None:
+        parts.append(tape.hold(grad))
+        if joint.grad is None:
+            joint.grad = tape.hold(grad)
+
+    views = []
+    for numel in numels:
+        view = Value(fused.storage, numel, fused.dtype)
+        tape.hold_value(view)
+        if differentiable:
+            view.node = tape.append(Node([], hand_on))
+            view.requires_grad = True
+        views.append(view)
+    tape.free(fused)
+    return tuple(views)

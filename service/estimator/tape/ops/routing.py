@@ -1,0 +1,106 @@
+"""Operations of routed experts: choosing, sorting by expert, grouped products, and putting tokens back in order."""
+
+from service.estimator.tape.graph import Tape
+from service.estimator.tape.ledger import Category, Storage
+from service.estimator.tape.nodes import Node, Parameter, Value, bytes_of, value_of
+from service.estimator.tape.ops.elementwise import cast
+from service.estimator.tape.ops.products import batched_product, integers, linear
+from service.estimator.tape.sizes import Size
+from service.estimator.values.dtypes import DType
+
+
+def top_k(tape: Tape, x: Value, out: Size) -> tuple[Value, Value]:
+    """Return the largest values of each row and their indices, ``out`` elements each; backward scatters into zeros."""
+    indices = integers(tape, out)
+    return gather(tape, x, indices, out), indices
+
+
+def gather(tape: Tape, x: Value, indices: Value, out: Size) -> Value:
+    """Return elements of ``x`` at ``indices``: they are kept, and backward writes a copy of zeros of the size of ``x``."""
+
+    def backward(_: Storage) -> None:
+        zeros, grad = tape.scratch(x.numel, x.dtype), tape.scratch(x.numel, x.dtype)
+        tape.release(zeros)
+        tape.send(x, grad)
+
+    return tape.emit(out, x.dtype, inputs=(x,), saves=(indices,), backward=backward)
+
+
+def divide_in_place(tape: Tape, x: Value, divisor: Value) -> Value:
+    """Return ``x /= divisor``: the same tensor; autograd keeps a copy of what ``x`` was, for the divisor's gradient."""
+    y = tape.alias(x)
+    if not (tape.records and x.requires_grad):
+        return y
+    saved: list[Storage] = []
+    original = Value(tape.allocate(Category.ACTIVATIONS, bytes_of(x.numel, x.dtype)), x.numel, x.dtype)
+    tape.save(saved, (original, divisor))
+    tape.free(original)
+
+    def backward(_: Storage) -> None:
+        ratio, again, negated = (tape.scratch(x.numel, x.dtype) for _ in range(3))
+        whole = tape.scratch(x.numel, x.dtype)
+        tape.release(ratio, again, negated)
+        grad, reduced = tape.scratch(x.numel, x.dtype), tape.scratch(divisor.numel, divisor.dtype)
+        tape.release(whole)
+        tape.send(x, grad)
+        tape.send(divisor, reduced)
+
+    y.node, y.requires_grad = tape.append(Node(saved, backward)), True
+    return y
+
+
+def grouped_product(tape: Tape, x: Value, table: Value, offsets: Value, out: Size) -> Value:
+    """Return the product of rows sorted by expert with a stack of expert weights; ``offsets`` say where an expert's rows end.
+
+    Autocast does not know the operation, so that the rows are cast to the weights (transformers' ``_grouped_mm``).
+    """
+    rows = cast(tape, x, table.dtype)
+    saves = [rows] * table.requires_grad + [table] * rows.requires_grad + [offsets]
+
+    def backward(_: Storage) -> None:
+        grads = [(side, tape.scratch(side.numel, side.dtype)) for side in (table, rows) if side.requires_grad]
+        for side, grad in grads:
+            tape.send(side, grad)
+
+    y = tape.emit(out, rows.dtype, inputs=(rows, table), saves=saves, backward=backward)
+    tape.free(rows)
+    return y
+
+
+def sum_of_rows(tape: Tape, x: Value, out: Size) -> Value:
+    """Return sums over the last dimension: the gradient is an expanded view, handed on without a copy."""
+    return tape.emit(out, x.dtype, inputs=(x,), backward=lambda grad: tape.send(x, tape.hold(grad), is_view=True))
+
+
+def sum_over_chosen(tape: Tape, x: Value, out: Size) -> Value:
+    """Return each token's sum over its experts: the expanded gradient is copied to leave the view by token.
+
+    Autocast asks for sums in fp32, which CUDA's kernel makes without a copy of what it reads (ATen's ``make_reduction``).
+    """
+    dtype = DType.FP32 if tape.autocast is not None else x.dtype
+    return tape.emit(out, dtype, inputs=(x,), backward=lambda _: tape.send(x, tape.scratch(x.numel, x.dtype)))
+
+
+def product_in_fp32(tape: Tape, x: Value, weight: Parameter, out: Size) -> Value:
+    """Return ``linear(x.float(), weight.float())``; autocast takes both back to 16 bit."""
+    source = cast(tape, x, DType.FP32)
+    if tape.autocast is not None or weight.dtype is DType.FP32:
+        y = linear(tape, source, weight, out)
+    else:
+        table = cast(tape, value_of(weight), DType.FP32)
+        y = batched_product(tape, source, table, out)
+        tape.free(table)
+    tape.free(source)
+    return y
+
+
+def clamp(tape: Tape, x: Value) -> Value:
+    """Return ``x`` within limits: its input is kept, and backward makes booleans of where it lies within both."""
+
+    def backward(_: Storage) -> None:
+        within = tape.scratch(x.numel, DType.FP8), tape.scratch(x.numel, DType.FP8)
+        grad = tape.scratch(x.numel, x.dtype)
+        tape.release(*within)
+        tape.send(x, grad)
+
+    return tape.emit(x.numel, x.dtype, inputs=(x,), saves=(x,), backward=backward)

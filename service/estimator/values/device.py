@@ -1,0 +1,64 @@
+"""One GPU as the estimator sees it, and what lies on it outside the allocator."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+
+_SLICE = "-MIG-"
+"""Between a GPU and a profile, as GPU feature discovery labels nodes whose slices are all alike."""
+
+
+def slice_name(gpu: str, profile: str) -> str:
+    """Return what a slice of a GPU is called: ``A100-SXM4-80GB-MIG-1g.10gb``."""
+    return f"{gpu}{_SLICE}{profile}"
+
+
+def parse_slice(name: str) -> tuple[str, str] | None:
+    """Return the GPU and the profile of a slice by its name; None where it names no slice."""
+    at = name.casefold().replace("_", "-").find(_SLICE.casefold())
+    return None if at < 0 else (name[:at], name[at + len(_SLICE) :])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A GPU: ``capacity_bytes`` is NVML's total, ``usable_bytes`` what a process can allocate (cudaMemGetInfo's total)."""
+
+    name: str
+    capacity_bytes: int
+    usable_bytes: int
+    vendor: str = "nvidia"
+    bandwidth_bytes_per_second: int | None = None
+    peak_flops: Mapping[str, int] = field(default_factory=dict)
+    link_bytes_per_second: int | None = None
+    mig_profile: str | None = None
+    """The profile of a slice: no two of them reach each other, so that a job has one."""
+    compute_capability: str | None = None
+    """Of an NVIDIA GPU, as NVIDIA writes it: ``8.0``; None where nobody told."""
+    gfx_target: str | None = None
+    """Of an AMD GPU, as LLVM names it: ``gfx942``."""
+
+    def __post_init__(self) -> None:
+        """Refuse a device that offers more than it has, or nothing."""
+        if not 0 < self.usable_bytes <= self.capacity_bytes:
+            message = f"usable_bytes {self.usable_bytes} must lie between 1 and capacity_bytes {self.capacity_bytes}"
+            raise InvalidInputError(message, field="gpu.memory_bytes")
+
+    def warnings_for(self, dtype: DType) -> tuple[str, ...]:
+        """Return what to say of arithmetic in ``dtype`` (a format without a peak rate has no hardware), and of other makers."""
+        return self._format_warnings(dtype) + self._vendor_warnings()
+
+    def _format_warnings(self, dtype: DType) -> tuple[str, ...]:
+        if not self.peak_flops or dtype.value in self.peak_flops:
+            return ()
+        known = ", ".join(sorted(self.peak_flops))
+        emulated = "the bytes hold where software emulates it, slowly, and some kernels refuse to run"
+        return (f"{self.name} has no hardware for {dtype.value} arithmetic (it has {known}): {emulated}",)
+
+    def _vendor_warnings(self) -> tuple[str, ...]:
+        """Return what a Gaudi is not asked for: its runtime compiles graphs and reuses memory within them in its own way."""
+        if self.vendor != "intel":
+            return ()
+        own = "its graph compiler plans temporaries in its own way, and nothing was measured on one"
+        return (f"{self.name} is answered as a CUDA device with its memory would be: {own}; measure before you rely on it",)

@@ -1,0 +1,103 @@
+"""How one job is spread over GPUs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.estimator.values.errors import InvalidInputError
+
+MAX_ZERO_STAGE = 3
+
+
+class Sharding(StrEnum):
+    """Who shards the states over the data-parallel ranks."""
+
+    DDP = "ddp"
+    FSDP1 = "fsdp1"
+    FSDP2 = "fsdp2"
+    DEEPSPEED = "deepspeed"
+    MEGATRON = "megatron"
+
+
+FULLY_SHARDED = frozenset({Sharding.FSDP1, Sharding.FSDP2})
+"""PyTorch's own, by flat parameters (``FullyShardedDataParallel``) and by tensors (``fully_shard``): stage 3 alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Degrees of parallelism; ranks of one job are their product (expert parallelism regroups data and context ranks)."""
+
+    data_parallel: int = 1
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    context_parallel: int = 1
+    expert_parallel: int = 1
+    zero_stage: int = 0
+    sharding: Sharding = Sharding.DDP
+    sequence_parallel: bool = False
+    reshard_after_forward: bool = True
+    gpus_per_node: int = 8
+    expert_tensor_parallel: int | None = None
+    """Ranks that split one expert; None is ``tensor_parallel``, and with 1 experts spread over tensor x data ranks."""
+    virtual_pipeline_stages: int = 1
+    shard_embeddings_separately: bool = False
+    shard_size: int | None = None
+    """Ranks that share one copy of the states (hybrid sharding); None is all of them."""
+    network_bytes_per_second: int | None = None
+    """What one node's network carries in one direction; None is what such nodes usually have."""
+    host_memory_bytes: int | None = None
+    """Memory of one node, which offloaded states and pinned buffers must fit in; None is not checked."""
+    nvme_bytes: int | None = None
+    """NVMe of one node, which states and parameters that are offloaded to it must fit on; None is not checked."""
+
+    def __post_init__(self) -> None:
+        """Refuse degrees below one, unknown stages, and a stage that the sharding cannot run."""
+        for name in (
+            "data_parallel",
+            "tensor_parallel",
+            "pipeline_parallel",
+            "context_parallel",
+            "expert_parallel",
+            "gpus_per_node",
+            "virtual_pipeline_stages",
+        ):
+            value = getattr(self, name)
+            if value < 1:
+                message = f"{name} is {value}; it must be 1 or more"
+                raise InvalidInputError(message, field=f"layout.{name}")
+        if not 0 <= self.zero_stage <= MAX_ZERO_STAGE:
+            message = f"zero_stage is {self.zero_stage}; it must be 0, 1, 2 or 3"
+            raise InvalidInputError(message, field="layout.zero_stage")
+        if self.sharding in FULLY_SHARDED and self.zero_stage != MAX_ZERO_STAGE:
+            what = f"sharding {self.sharding.value!r} shards parameters, gradients and states"
+            message = f"{what}: zero_stage is 3, not {self.zero_stage}"
+            raise InvalidInputError(message, field="layout.zero_stage")
+        if self.sharding is Sharding.DDP and self.zero_stage:
+            message = f"sharding 'ddp' replicates everything, but zero_stage is {self.zero_stage}; use 'deepspeed' or 'fsdp2'"
+            raise InvalidInputError(message, field="layout.sharding")
+        self._check_regrouping()
+
+    def _check_regrouping(self) -> None:
+        if self.sequence_parallel and self.tensor_parallel == 1:
+            message = "sequence_parallel splits the sequence over tensor-parallel ranks, but tensor_parallel is 1"
+            raise InvalidInputError(message, field="layout.sequence_parallel")
+        ranks = self.data_parallel * self.context_parallel
+        spread, rest = divmod(ranks * self.tensor_parallel, self.expert_tensor_parallel or self.tensor_parallel)
+        if rest or spread % self.expert_parallel:
+            over = "data_parallel x context_parallel"
+            if self.expert_tensor_parallel not in {None, self.tensor_parallel}:
+                over += f" x tensor_parallel / expert_tensor_parallel {self.expert_tensor_parallel}"
+            message = f"expert_parallel {self.expert_parallel} does not divide {over} = {spread}"
+            raise InvalidInputError(message, field="layout.expert_parallel")
+        if self.shard_size is not None and ranks % self.shard_size:
+            message = f"shard_size {self.shard_size} does not divide data_parallel x context_parallel = {ranks}"
+            raise InvalidInputError(message, field="layout.shard_size")
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.data_parallel * self.tensor_parallel * self.pipeline_parallel * self.context_parallel
+
+    @property
+    def shards(self) -> int:
+        """Ranks that ZeRO spreads the states over."""
+        return self.shard_size or self.data_parallel * self.context_parallel

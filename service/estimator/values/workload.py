@@ -1,0 +1,267 @@
+"""What runs: a training step or a serving replica, in the words of the HTTP contract.
+
+Every word of the contract is a legal value here; what has no term in the model yet is refused when it is estimated.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from service.estimator.values.dtypes import DType
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.precision import POLICIES, Precision
+
+
+class Framework(StrEnum):
+    """Whose model code runs; each keeps other tensors for backward."""
+
+    TRANSFORMERS = "transformers"
+    MEGATRON = "megatron"
+    TORCHTITAN = "torchtitan"
+
+
+class Method(StrEnum):
+    """What is trained."""
+
+    FULL = "full"
+    LORA = "lora"
+    QLORA = "qlora"
+    PEFT = "peft"
+
+
+class Checkpointing(StrEnum):
+    """What backward computes again instead of keeping."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class Attention(StrEnum):
+    """Attention kernel; ``sdpa`` is the one that CUDA would choose."""
+
+    EAGER = "eager"
+    SDPA = "sdpa"
+    FLASH = "flash"
+    EFFICIENT = "efficient"
+    MATH = "math"
+
+
+class Loss(StrEnum):
+    """How the loss treats the logits."""
+
+    FULL_LOGITS = "full_logits"
+    FUSED_CROSS_ENTROPY = "fused_cross_entropy"
+    FLASH_CROSS_ENTROPY = "flash_cross_entropy"
+    """flash-attn's, which LLM Foundry uses: 16-bit logits as they are, their gradient a second tensor"""
+    CHUNKED = "chunked"
+    FUSED_LINEAR = "fused_linear"
+
+
+class OffloadTarget(StrEnum):
+    """Where a part of the state lives instead of the GPU."""
+
+    NONE = "none"
+    CPU = "cpu"
+    NVME = "nvme"
+
+
+class Engine(StrEnum):
+    """Serving engine."""
+
+    TRANSFORMERS = "transformers"
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TENSORRT_LLM = "tensorrt_llm"
+    LLAMA_CPP = "llama_cpp"
+
+
+class Allocator(StrEnum):
+    """How PyTorch's caching allocator gets memory from the GPU (``PYTORCH_CUDA_ALLOC_CONF``)."""
+
+    DEFAULT = "default"
+    """segments of fixed size"""
+    EXPANDABLE_SEGMENTS = "expandable_segments"
+    """one segment that grows"""
+
+
+class Quantization(StrEnum):
+    """Format of the served weights; the last five are mixtures of GGUF files."""
+
+    NONE = "none"
+    INT8 = "int8"
+    NF4 = "nf4"
+    GPTQ_INT4 = "gptq_int4"
+    AWQ_INT4 = "awq_int4"
+    FP8 = "fp8"
+    MXFP4 = "mxfp4"
+    Q8_0 = "q8_0"
+    Q6_K = "q6_k"
+    Q5_K_M = "q5_k_m"
+    Q4_K_M = "q4_k_m"
+    Q4_0 = "q4_0"
+
+
+class Cache(StrEnum):
+    """How the engine stores keys and values."""
+
+    DYNAMIC = "dynamic"
+    STATIC = "static"
+    PAGED = "paged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lora:
+    """Low-rank adapters on named linear layers (arXiv:2106.09685); ``targets`` None means every linear layer but the head."""
+
+    rank: int = 16
+    targets: tuple[str, ...] | None = None
+    dtype: DType = DType.FP32
+    variant: str = "lora"
+
+    def __post_init__(self) -> None:
+        """Refuse a rank below one and an empty list of targets."""
+        _at_least_one("workload.lora.rank", self.rank)
+        if self.targets is not None and not self.targets:
+            message = 'target_modules is empty; name at least one linear layer or say "all-linear"'
+            raise InvalidInputError(message, field="workload.lora.target_modules")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """What is kept off the GPU."""
+
+    optimizer: OffloadTarget = OffloadTarget.NONE
+    parameters: OffloadTarget = OffloadTarget.NONE
+    activations: OffloadTarget = OffloadTarget.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainWorkload:
+    """One optimizer step of one data-parallel rank; ``sequence_length`` in tokens, ``micro_batch_size`` in sequences."""
+
+    sequence_length: int
+    micro_batch_size: int = 1
+    gradient_accumulation_steps: int = 1
+    framework: Framework = Framework.TRANSFORMERS
+    method: Method = Method.FULL
+    precision: Precision = field(default_factory=lambda: POLICIES["bf16_mixed"])
+    optimizer: str = "adamw"
+    activation_checkpointing: Checkpointing = Checkpointing.NONE
+    attention: Attention = Attention.SDPA
+    loss: Loss = Loss.FULL_LOGITS
+    keeps_logits: bool = False
+    padding_mask: bool = False
+    reentrant_checkpointing: bool = False
+    """Checkpoints of ``use_reentrant=True``, the default of transformers' trainer before release 5."""
+    gradient_clipping: bool = False
+    allocator: Allocator = Allocator.DEFAULT
+    lora: Lora | None = None
+    offload: Offload = field(default_factory=Offload)
+    selective_every: int | None = None
+    """With selective checkpointing: recompute every so many layers; None recomputes what the framework picks in each layer."""
+    framework_version: str | None = None
+    compile: bool = False
+    float8: bool = False
+    optimizer_in_backward: bool = False
+    deterministic: bool = False
+    """Kernels that give the same bits each time, and cuBLAS workspaces that allow it (``CUBLAS_WORKSPACE_CONFIG=:4096:8``)."""
+    fp32_norms_and_head: bool = False
+    """PEFT's ``prepare_model_for_kbit_training``: what is not quantised is cast to fp32."""
+    double_quantization: bool = True
+    peft: str | None = None
+    """With method ``peft``: PEFT's name of the method."""
+    frozen: tuple[str, ...] = ()
+    """Kinds of modules, as ``ParameterCounts.by_module`` names them, that are not trained."""
+    decoder_length: int | None = None
+    num_images: int | None = None
+    image_tokens: int | None = None
+    audio_frames: int | None = None
+    num_tokens: int | None = None
+    """Tokens of the whole run, for its hours."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts below one and a method that contradicts its adapters."""
+        _at_least_one("workload.sequence_length", self.sequence_length)
+        _at_least_one("workload.micro_batch_size", self.micro_batch_size)
+        _at_least_one("workload.gradient_accumulation_steps", self.gradient_accumulation_steps)
+        adapts = self.method in {Method.LORA, Method.QLORA}
+        if self.lora is not None and not adapts:
+            message = f'"lora" is given but method is {self.method.value!r}; set method to "lora" or "qlora", or drop "lora"'
+            raise InvalidInputError(message, field="workload.lora")
+        if adapts and self.lora is None:
+            message = f"method {self.method.value!r} needs adapters"
+            raise InvalidInputError(message, field="workload.lora")
+        self._check_words()
+
+    def _check_words(self) -> None:
+        if (self.peft is not None) != (self.method is Method.PEFT):
+            message = f'method "peft" and "peft" go together; method is {self.method.value!r} and peft is {self.peft!r}'
+            raise InvalidInputError(message, field="workload.peft")
+        if self.selective_every is not None and self.activation_checkpointing is not Checkpointing.SELECTIVE:
+            said, every = self.activation_checkpointing.value, self.selective_every
+            message = f'recomputing one layer in {every} is said as {{"selective": {every}}}, not as {said!r}'
+            raise InvalidInputError(message, field="workload.activation_checkpointing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculative:
+    """Tokens that are guessed ahead and verified at once (arXiv:2211.17192), by a draft model or from the prompt's n-grams.
+
+    ``config`` is the draft's config.json as text, None for n-grams; ``name`` is what the catalogue calls it.
+    """
+
+    num_tokens: int
+    config: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a number of tokens below one."""
+        _at_least_one("workload.speculative.num_tokens", self.num_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeWorkload:
+    """One serving replica: ``num_sequences`` at once, each of ``prompt_tokens`` + ``output_tokens``."""
+
+    num_sequences: int
+    prompt_tokens: int
+    output_tokens: int = 0
+    engine: Engine = Engine.TRANSFORMERS
+    engine_version: str | None = None
+    weight_dtype: DType = DType.BF16
+    quantization: Quantization = Quantization.NONE
+    unquantised: bool = False
+    """Whether "none" was said; where nothing was, a config that quantises its weights decides."""
+    kv_cache_dtype: DType = DType.BF16
+    num_beams: int = 1
+    max_model_len: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_sequences: int | None = None
+    """Sequences that the engine schedules at once at most; None is its own default, or ``num_sequences`` where that is more."""
+    gpu_memory_fraction: float | None = None
+    enforce_eager: bool = False
+    speculative: Speculative | None = None
+    attention: Attention = Attention.SDPA
+    num_images: int | None = None
+    """Images in each prompt, whose tokens ``prompt_tokens`` counts."""
+    image_tokens: int | None = None
+    cache: Cache = Cache.DYNAMIC
+    allocator: Allocator = Allocator.DEFAULT
+
+    def __post_init__(self) -> None:
+        """Refuse counts below one."""
+        _at_least_one("workload.num_sequences", self.num_sequences)
+        _at_least_one("workload.prompt_tokens", self.prompt_tokens)
+        _at_least_one("workload.num_beams", self.num_beams)
+        if self.output_tokens < 0:
+            message = f"output_tokens is {self.output_tokens}; it must be 0 or more"
+            raise InvalidInputError(message, field="workload.output_tokens")
+
+
+Workload = TrainWorkload | ServeWorkload
+
+
+def _at_least_one(name: str, value: int) -> None:
+    if value < 1:
+        message = f"{name.rpartition('.')[2]} is {value}; it must be 1 or more"
+        raise InvalidInputError(message, field=name)

@@ -1,0 +1,48 @@
+"""Messages of the contract as bytes: a bell's payload, a probe's request on stdin, and its lines on stdout."""
+
+from uuid import UUID
+
+import msgspec
+
+from service.base.typed import converted, decoder_of
+from service.jobs.contract import JobPayload, ProbeLine, ProbeRequest, ProtocolError
+
+
+def encode_request(request: ProbeRequest) -> bytes:
+    """Return the request as one JSON document."""
+    return msgspec.json.encode(request)
+
+
+def decode_request(body: bytes) -> ProbeRequest:
+    """Parse what ``encode_request`` wrote."""
+    try:
+        request: ProbeRequest = decoder_of(ProbeRequest).decode(body)
+    except msgspec.MsgspecError as error:
+        message = f"not a probe request: {error}"
+        raise ProtocolError(message) from error
+    return request
+
+
+def decode_payload(arguments: list[object]) -> JobPayload:
+    """Parse the arguments of a bell: a job id and an attempt, nothing else."""
+    try:
+        job_id, attempt = converted(arguments, tuple[UUID, int])
+    except msgspec.ValidationError as error:
+        message = f"not a bell's payload: {error}"
+        raise ProtocolError(message) from error
+    return JobPayload(job_id=job_id, attempt=attempt)
+
+
+def encode_line(line: ProbeLine) -> bytes:
+    """Return one message as one JSON line, newline included."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def decode_line(line: bytes) -> ProbeLine:
+    """Parse one line of a probe's stdout."""
+    try:
+        message: ProbeLine = decoder_of(ProbeLine).decode(line)
+    except msgspec.MsgspecError as error:
+        reason = f"not a line of the probe protocol: {error}"
+        raise ProtocolError(reason) from error
+    return message

@@ -1,0 +1,49 @@
+"""What differs between two configurations, in the words of the HTTP contract."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+from typing import TypeVar
+
+from service.estimator.values.layout import Layout
+from service.estimator.values.precision import Precision
+from service.estimator.values.workload import Lora, Offload, Speculative, TrainWorkload, Workload
+
+Config = TypeVar("Config", Workload, Layout)
+
+
+def changes(before: tuple[Workload, Layout], after: tuple[Workload, Layout]) -> Mapping[str, object]:
+    """Return the fields that differ, each with its new value; workload and layout share no field name."""
+    return _differing(before[0], after[0]) | _differing(before[1], after[1])
+
+
+def _differing(before: Config, after: Config) -> dict[str, object]:
+    words = {
+        field.name: in_words(getattr(after, field.name))
+        for field in fields(before)
+        if getattr(before, field.name) != getattr(after, field.name)
+    }
+    if isinstance(after, TrainWorkload) and "selective_every" in words:  # the contract says both fields in one word
+        every = words.pop("selective_every")
+        words["activation_checkpointing"] = {"selective": every} if every else after.activation_checkpointing.value
+    return words
+
+
+def in_words(value: object) -> object:
+    """Return a value of a workload or a layout as JSON says it."""
+    match value:
+        case Enum():
+            return value.value
+        case Precision():
+            return value.name
+        case Offload():
+            return {field.name: in_words(getattr(value, field.name)) for field in fields(value)}
+        case Lora():
+            targets = "all-linear" if value.targets is None else list(value.targets)
+            return {"rank": value.rank, "target_modules": targets, "dtype": value.dtype.value, "variant": value.variant}
+        case Speculative():
+            draft = value.name or (value.config and {"hf_config": json.loads(value.config)})
+            return {"num_tokens": value.num_tokens} | ({"draft": draft} if draft else {})
+        case _:
+            return value

@@ -1,0 +1,107 @@
+"""What may be made as large as it goes: where it starts and ends, by how much it grows, and what it does to a workload."""
+
+from dataclasses import replace
+from enum import StrEnum
+from math import lcm
+from typing import Any
+
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.workload import Engine, ServeWorkload, TrainWorkload, Workload
+from service.planner.fit.remedy_steps import Config
+
+
+class Maximized(StrEnum):
+    """What is made as large as it goes."""
+
+    MICRO_BATCH_SIZE = "micro_batch_size"
+    GLOBAL_BATCH_SIZE = "global_batch_size"
+    SEQUENCE_LENGTH = "sequence_length"
+    NUM_SEQUENCES = "num_sequences"
+    MAX_MODEL_LEN = "max_model_len"
+    LORA_RANK = "lora_rank"
+    NUM_PARAMETERS = "num_parameters"
+
+
+MOST = {
+    Maximized.MICRO_BATCH_SIZE: 2**16,
+    Maximized.GLOBAL_BATCH_SIZE: 2**26,
+    Maximized.SEQUENCE_LENGTH: 2**24,
+    Maximized.NUM_SEQUENCES: 2**16,
+    Maximized.MAX_MODEL_LEN: 2**24,
+    Maximized.LORA_RANK: 2**14,
+    Maximized.NUM_PARAMETERS: 2 * 10**12,
+}
+"""Beyond this nobody asks; a search that reaches it says so."""
+TENTH_OF_A_BILLION = 10**8
+"""Sizes of models are asked in steps of these, and start there."""
+_TRAINED = frozenset({Maximized.MICRO_BATCH_SIZE, Maximized.GLOBAL_BATCH_SIZE})
+_SERVED = frozenset({Maximized.NUM_SEQUENCES, Maximized.MAX_MODEL_LEN})
+
+
+def check_maximized(workload: Workload, maximized: Maximized) -> None:
+    """Raise InvalidInputError where a quantity means nothing for a workload."""
+    serving = isinstance(workload, ServeWorkload)
+    if maximized in (_TRAINED if serving else _SERVED):
+        task = "train" if serving else "serve"
+        message = f"{maximized.value} is a word of task {task!r}, and this workload is another"
+        raise InvalidInputError(message, field="maximize")
+    if maximized is Maximized.LORA_RANK and (isinstance(workload, ServeWorkload) or workload.lora is None):
+        message = 'lora_rank needs adapters: set task "train" and method "lora" or "qlora"'
+        raise InvalidInputError(message, field="maximize")
+    if maximized is Maximized.MAX_MODEL_LEN and isinstance(workload, ServeWorkload) and workload.engine is Engine.TRANSFORMERS:
+        message = "max_model_len bounds nothing in engine 'transformers', whose cache has the tokens that are asked for"
+        raise InvalidInputError(message, field="maximize")
+
+
+def most_of(maximized: Maximized, positions: int | None) -> tuple[int, str]:
+    """Return the largest value that is asked for and why no larger one is; ``positions`` are the model's, where it has an end.
+
+    vLLM refuses a longer ``max_model_len`` unless its environment allows that (vllm-project/vllm, pull request 19660).
+    """
+    most = MOST[maximized]
+    if maximized is Maximized.MAX_MODEL_LEN and positions is not None and positions < most:
+        return positions, f"{positions:,} are all positions that the model has"
+    return most, f"{most:,} is the largest value that is asked for"
+
+
+def step_of(config: Config, maximized: Maximized) -> int:
+    """Return by how much values grow: sequences that are split stay divisible, and every rank gets as much of a batch."""
+    workload, layout = config
+    match maximized, workload:
+        case Maximized.NUM_PARAMETERS, _:
+            return TENTH_OF_A_BILLION
+        case Maximized.GLOBAL_BATCH_SIZE, TrainWorkload():
+            return layout.data_parallel * workload.gradient_accumulation_steps
+        case Maximized.SEQUENCE_LENGTH, TrainWorkload():
+            slices = 2 * layout.context_parallel if layout.context_parallel > 1 else 1
+            return lcm(slices, layout.context_parallel * layout.tensor_parallel if layout.sequence_parallel else 1)
+        case _:
+            return 1
+
+
+def least_of(config: Config, maximized: Maximized) -> int:
+    """Return the least value that can be asked."""
+    workload = config[0]
+    if maximized is Maximized.NUM_PARAMETERS:
+        return TENTH_OF_A_BILLION
+    if maximized is Maximized.MAX_MODEL_LEN and isinstance(workload, ServeWorkload):
+        return workload.prompt_tokens + workload.output_tokens
+    return 1
+
+
+def with_value(config: Config, maximized: Maximized, value: int) -> Workload:
+    """Return the workload of a configuration at a value."""
+    workload, layout = config
+    words: dict[str, Any] = {}
+    match maximized, workload:
+        case Maximized.NUM_PARAMETERS, _:
+            pass  # another model, and the same work
+        case Maximized.SEQUENCE_LENGTH, ServeWorkload():
+            words["prompt_tokens"] = value
+        case Maximized.GLOBAL_BATCH_SIZE, TrainWorkload():
+            words["micro_batch_size"] = value // (layout.data_parallel * workload.gradient_accumulation_steps)
+        case Maximized.LORA_RANK, TrainWorkload(lora=lora) if lora is not None:
+            words["lora"] = replace(lora, rank=value)
+        case _:
+            words[maximized.value] = value
+    return replace(workload, **words)

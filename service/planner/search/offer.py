@@ -1,0 +1,38 @@
+"""A kind of GPU on offer: how many there are, how they hang together, and what one costs."""
+
+from dataclasses import dataclass
+
+from service.estimator.values.device import Device
+from service.estimator.values.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """GPUs of one kind; ``pool`` names the pool of a cluster that they come from, prices are in USD.
+
+    None leaves to the question what it says: GPUs per node, the limit of the search, a node's memory, NVMe
+    and network. Tensor
+    parallelism stays within ``island_size`` GPUs, a node's where it is absent.
+    """
+
+    device: Device
+    gpus_per_node: int | None = None
+    island_size: int | None = None
+    max_gpus: int | None = None
+    host_memory_bytes: int | None = None
+    nvme_bytes: int | None = None
+    network_bytes_per_second: int | None = None
+    price_per_gpu_hour: float | None = None
+    pool: str | None = None
+    counts: frozenset[int] | None = None
+    """Numbers of GPUs that find nodes with equally many each; None is any number."""
+
+    def __post_init__(self) -> None:
+        """Refuse a negative price."""
+        if self.price_per_gpu_hour is not None and not self.price_per_gpu_hour >= 0:
+            message = f"a GPU hour of {self.device.name} costs {self.price_per_gpu_hour}; it must be 0 or more"
+            raise InvalidInputError(message, field="prices")
+
+    def cost_per_hour(self, num_gpus: int) -> float | None:
+        """Return what so many GPUs cost in USD per hour; None where nobody told the price."""
+        return None if self.price_per_gpu_hour is None else round(num_gpus * self.price_per_gpu_hour, 6)

@@ -1,0 +1,107 @@
+"""What a question fixes, bounds and allows."""
+
+from dataclasses import dataclass
+
+from service.estimator.memory.intervals.ends import LEVEL
+from service.estimator.values.errors import InvalidInputError
+from service.estimator.values.layout import Layout
+from service.estimator.values.workload import ServeWorkload, TrainWorkload, Workload
+from service.planner.fit.confidence import require_confidence
+
+DEFAULT_MAX_GPUS = 1024
+MAX_MICRO_BATCH_SIZE = 64
+TIMES = ("max_step_time_s", "max_hours", "max_prefill_time_s", "max_time_per_output_token_s", "min_tokens_per_second")
+_OF_TRAINING = ("global_batch_size", "max_step_time_s", "max_hours")
+_OF_SERVING = ("max_prefill_time_s", "max_time_per_output_token_s", "min_num_sequences")
+OFFLOADING, QUANTIZING = "offload", "quantization"
+ALLOWABLE = frozenset({OFFLOADING, QUANTIZING})
+"""What a search uses only where the request allows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of a search; with a ``confidence`` a plan must be ``fits``, with ``None`` ``tight`` counts.
+
+    Times are those of an optimizer step and of the whole run, or of reading the prompts and of one decode step.
+    """
+
+    max_gpus: int = DEFAULT_MAX_GPUS
+    confidence: float | None = LEVEL
+    global_batch_size: int | None = None
+    max_nodes: int | None = None
+    max_cost_per_hour: float | None = None
+    max_step_time_s: float | None = None
+    max_hours: float | None = None
+    max_prefill_time_s: float | None = None
+    max_time_per_output_token_s: float | None = None
+    min_tokens_per_second: float | None = None
+    """Of the whole job: tokens that are trained, or that all replicas put out."""
+    min_num_sequences: int | None = None
+    """Sequences that all replicas serve at once."""
+
+    def __post_init__(self) -> None:
+        """Refuse bounds below one."""
+        for name in ("max_gpus", "max_nodes", "global_batch_size", "min_num_sequences"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                message = f"{name} is {value}; it must be 1 or more"
+                raise InvalidInputError(message, field=f"constraints.{name}")
+        for name in (*TIMES, "max_cost_per_hour"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                message = f"{name} is {value}; it must be more than 0"
+                raise InvalidInputError(message, field=f"constraints.{name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """How many GPUs: ``workload`` and ``layout`` hold what the request says and defaults; ``fixed`` names what it said.
+
+    ``frameworks`` names the ways to train that may be used, None all; ``allow`` what is used only when it is allowed.
+    """
+
+    workload: Workload
+    layout: Layout
+    fixed: frozenset[str] = frozenset()
+    limits: Limits = Limits()
+    frameworks: frozenset[str] | None = None
+    allow: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Refuse bounds and permissions that mean nothing for the task: a search would ignore them.
+
+        So is a confidence that its intervals do not carry.
+        """
+        require_confidence(self.limits.confidence, self.workload)
+        serves = isinstance(self.workload, ServeWorkload)
+        bounds = _OF_TRAINING if serves else _OF_SERVING
+        task = "serve" if serves else "train"
+        said = [name for name in bounds if getattr(self.limits, name) is not None]
+        said += ["frameworks"] if serves and self.frameworks is not None else []
+        for name in said:
+            message = f"{name} means nothing for task {task!r}"
+            raise InvalidInputError(message, field=f"constraints.{name}")
+        if (OFFLOADING if serves else QUANTIZING) in self.allow:
+            message = (
+                f"{', '.join(sorted(self.allow))} cannot be allowed for task {task!r}: offload trains, quantization serves"
+            )
+            raise InvalidInputError(message, field="constraints.allow")
+        if isinstance(self.workload, TrainWorkload) and self.limits.max_hours is not None and self.workload.num_tokens is None:
+            message = "max_hours needs the tokens of the run: say num_tokens"
+            raise InvalidInputError(message, field="constraints.max_hours")
+
+    @property
+    def level(self) -> float:
+        """The level of the intervals in the answer."""
+        return LEVEL if self.limits.confidence is None else self.limits.confidence
+
+    @property
+    def counts_replicas(self) -> bool:
+        """Whether the search says how many replicas serve: where the request asks for as much as several may give."""
+        limits = self.limits
+        asked = limits.min_tokens_per_second is not None or limits.min_num_sequences is not None
+        return asked and isinstance(self.workload, ServeWorkload) and self.is_open("data_parallel")
+
+    def is_open(self, name: str) -> bool:
+        """Whether the search may vary a field."""
+        return name not in self.fixed

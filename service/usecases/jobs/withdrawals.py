@@ -1,0 +1,46 @@
+"""Take a measurement back that should not have taught anything."""
+
+from uuid import UUID
+
+from service.base.errors import MeasurementNotFoundError, NotWithdrawableError
+from service.db.queries import measurements as queries
+from service.db.session import transaction
+from service.db.tables.core import MeasureJobRow
+from service.jobs.states import Status
+from service.usecases.jobs.attempts import move
+from service.usecases.learning.learning import unlearn
+from service.usecases.stored import Sessions
+
+PHASE = "withdrawn"
+
+
+def withdraw(sessions: Sessions, job_id: UUID) -> None:
+    """Let a measurement that succeeded count no more, and learn anew what the others of its key teach; twice is once.
+
+    It stays readable, cancelled after all. What was imported may be imported again.
+    """
+    with transaction(sessions) as session:
+        row = queries.lock_job(session, job_id)
+        if row is None:
+            message = f"there is no measurement {job_id}"
+            raise MeasurementNotFoundError(message)
+        if row.phase == PHASE:
+            return
+        _require_result(row)
+        move(session, row, Status.CANCELLED, error=None, reason=PHASE)
+        row.phase = PHASE
+        if row.import_hash is not None:
+            row.import_hash = f"{PHASE}:{job_id}"
+        session.flush()
+        stored = queries.read_measurement(session, job_id)
+        if stored is not None:
+            unlearn(session, stored)
+
+
+def _require_result(row: MeasureJobRow) -> None:
+    state = Status(row.state)
+    if state is Status.SUCCEEDED:
+        return
+    instead = "" if state.is_terminal else "; cancel it instead"
+    message = f"measurement {row.id} is {state}; only one that has succeeded can be withdrawn{instead}"
+    raise NotWithdrawableError(message, measurement_status=state.value)

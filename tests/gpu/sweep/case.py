@@ -1,0 +1,96 @@
+"""One configuration of a sweep, and the line that it becomes in the data file."""
+
+from typing import Any
+
+import msgspec
+
+from service.estimator.values.layout import Layout
+from service.jobs.contract import Task
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model of the catalogue under a workload; ``layers`` None is its full depth. ``name`` tells it from all others."""
+
+    name: str
+    group: str
+    """What it shows: of one group, one thing varies."""
+    model: str
+    task: Task
+    layers: tuple[int, ...] | None = None
+    layout: Layout = Layout()
+    rank: int = 0
+    small: bool = False
+    """Whether a processor runs it in seconds."""
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found; bytes, and seconds. None is what this device does not tell.
+
+    ``live`` are the bytes that tensors asked for, without cuBLAS's workspaces; ``allocated`` is what torch calls so, with
+    them. ``context`` is there before the first tensor, ``device`` is this process by NVML, ``device_total_used`` the GPU less
+    what was there before.
+    """
+
+    live_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int | None = None
+    device_bytes: int | None = None
+    device_total_used_bytes: int | None = None
+    context_bytes: int | None = None
+    workspace_bytes: int | None = None
+    steady_bytes: int
+    load_bytes: int
+    step_time_s: tuple[float, ...] = ()
+    prefill_time_s: tuple[float, ...] = ()
+    stretches: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    """Live and allocated bytes by stretch of the last step."""
+    out_of_memory_at: int | None = None
+    attention: str | None = None
+    transferable: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the estimator said before anything was measured."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    steady_bytes: int
+    instants: dict[str, int]
+    step_time_s: float | None = None
+    prefill_time_s: float | None = None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="row"):
+    """A case with its outcome: ``measured``, or in ``refused`` and ``failed`` the reason why there is nothing measured."""
+
+    case: Case
+    predicted: Predicted | None = None
+    measured: Measured | None = None
+    refused: str | None = None
+    failed: str | None = None
+    seconds: float = 0.0
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sweep"):
+    """What all rows of a file have in common: where, when and how they were measured."""
+
+    date: str
+    device: str
+    how: str
+    environment: dict[str, Any]
+
+
+def read_lines(text: bytes) -> tuple[Header | None, list[Row]]:
+    """Read a data file; a last line that was cut off when a sweep was killed is dropped."""
+    header, rows = None, []
+    *lines, rest = text.split(b"\n")
+    for line in lines:
+        found: Header | Row = msgspec.json.decode(line, type=Header | Row)
+        if isinstance(found, Header):
+            header = found
+        else:
+            rows.append(found)
+    del rest
+    return header, rows

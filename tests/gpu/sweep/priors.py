@@ -1,0 +1,132 @@
+"""Turns a data file into measurements that the catalogue ships: ``python -m tests.gpu.sweep.priors sweep.jsonl --source …``.
+
+The document is what ``service.catalog.prior_measurements`` reads; it goes into ``service/catalog/priors``. Models at full depth
+are shipped, since a request names a model of the catalogue and not some of its layers.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import msgspec
+
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.values.workload import ServeWorkload, TrainWorkload
+from service.jobs.contract import InstantReading, Peaks, ProbeReading, ProbeResult, StepTime
+from tests.gpu.sweep.case import Case, Header, Measured, Row, read_lines
+from tests.gpu.sweep.predict import device_of
+from worker.probes.run.extrapolate import LOAD, instants_of
+
+_P95 = 18
+"""Position of the 95th percentile among twentieths."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the document."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.sweep.priors", description=__doc__)
+    parser.add_argument("file", type=Path, help="what a sweep wrote")
+    parser.add_argument("--source", required=True, help="where it was measured, as in 'one NVIDIA H200 of a cloud machine'")
+    options = parser.parse_args(arguments)
+    header, rows = read_lines(options.file.read_bytes())
+    if header is None:
+        sys.stderr.write(f"{options.file} is no sweep: it has no environment\n")
+        return 2
+    document = priors(header, rows, source=options.source)
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    return 0
+
+
+def priors(header: Header, rows: Iterable[Row], *, source: str) -> dict[str, Any]:
+    """Return the document of everything that was measured at full depth."""
+    gpu = device_of(header.environment).name
+    last = {row.case.name: row for row in rows if row.case.layers is None}
+    return {
+        "source": source,
+        "how": header.how,
+        "date": header.date,
+        "environment": header.environment,
+        "measurements": [_entry(row.case, row.measured, header, gpu=gpu) for row in last.values() if row.measured is not None],
+    }
+
+
+def _entry(case: Case, measured: Measured, header: Header, *, gpu: str) -> dict[str, Any]:
+    request = {
+        "task": msgspec.to_builtins(case.task),
+        "layout": msgspec.to_builtins(case.layout),
+        "device": header.device,
+        "gpu": gpu,
+        "full_depth": True,
+        "rank": case.rank,
+    }
+    result: dict[str, Any] = msgspec.to_builtins(_result(case, measured))
+    # The file says once where everything was measured.
+    del result["environment"]
+    return {"model": resolve_model(case.model).name, "request": request, "result": result}
+
+
+def _result(case: Case, measured: Measured) -> ProbeResult:
+    ran_out = measured.out_of_memory_at is not None
+    instants = _instants(measured)
+    step_time = _step_time(measured.step_time_s)
+    return ProbeResult(
+        environment={},
+        peaks=Peaks(
+            allocated_bytes=measured.live_bytes,
+            reserved_bytes=measured.reserved_bytes,
+            device_bytes=measured.device_bytes,
+            device_total_used_bytes=measured.device_total_used_bytes,
+            out_of_memory=ran_out,
+        ),
+        instants=instants,
+        probes=(_probe(case, measured, instants, step_time),),
+        extrapolated=False,
+        transferable=measured.transferable,
+        steady_bytes=None if ran_out else measured.steady_bytes,
+        step_time_s=step_time,
+        notes=measured.notes,
+    )
+
+
+def _probe(case: Case, measured: Measured, instants: tuple[InstantReading, ...], step_time: StepTime | None) -> ProbeReading:
+    workload = case.task.workload
+    batch, tokens, output = _size(workload)
+    return ProbeReading(
+        num_layers=load_architecture(resolve_model(case.model)).num_hidden_layers,
+        micro_batch_size=batch,
+        sequence_length=tokens,
+        output_tokens=output,
+        instants=instants,
+        steady_bytes=measured.steady_bytes,
+        step_time_s=step_time,
+        out_of_memory=measured.out_of_memory_at is not None,
+    )
+
+
+def _size(workload: TrainWorkload | ServeWorkload) -> tuple[int, int, int]:
+    if isinstance(workload, TrainWorkload):
+        return workload.micro_batch_size, workload.sequence_length, 0
+    return workload.num_sequences, workload.prompt_tokens + workload.output_tokens, workload.output_tokens
+
+
+def _instants(measured: Measured) -> tuple[InstantReading, ...]:
+    live = {LOAD: measured.load_bytes} | instants_of({name: pair[0] for name, pair in measured.stretches.items()})
+    allocator: Mapping[str, int] = instants_of({name: pair[1] for name, pair in measured.stretches.items()})
+    return tuple(
+        InstantReading(name=name, allocated_bytes=num_bytes, allocator_bytes=allocator.get(name))
+        for name, num_bytes in live.items()
+    )
+
+
+def _step_time(seconds: Sequence[float]) -> StepTime | None:
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    high = quantiles(ordered, n=20, method="inclusive")[_P95] if len(ordered) > 1 else ordered[0]
+    return StepTime(median=median(ordered), p95=high)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

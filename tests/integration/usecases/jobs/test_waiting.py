@@ -1,0 +1,87 @@
+"""What a queued job says it waits for, against a real database."""
+
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.jobs.notify import no_bell
+from service.jobs.states import Status
+from service.runtime.settings import Settings
+from service.usecases.jobs import measurements, workers
+from service.usecases.jobs.waiting import tell_what_they_wait_for
+from service.usecases.jobs.workers import WorkerInfo
+from tests.job_builders import a_request
+
+Sessions = sessionmaker[Session]
+GONE_AFTER_S = 30.0
+NONE_ALIVE = "waits for a worker on device cpu; none is alive"
+
+
+def submit(sessions: Sessions) -> UUID:
+    """Return the id of a queued job."""
+    return measurements.submit(sessions, a_request(), key="k", settings=Settings(), ring=no_bell).id
+
+
+def come(sessions: Sessions, *, device: str = "cpu") -> None:
+    """Let a worker begin."""
+    workers.register(sessions, WorkerInfo(name=device, host="h", pid=7, devices=[{"device": device}], versions={}))
+
+
+def tell(sessions: Sessions) -> None:
+    """Do what the reconcile loop does."""
+    tell_what_they_wait_for(sessions, gone_after_s=GONE_AFTER_S)
+
+
+def told(sessions: Sessions, job_id: UUID) -> list[tuple[str, object]]:
+    """Return the kind of each event, and what it says beyond the status."""
+    events = measurements.events_after(sessions, job_id, seq=0).events
+    return [(one.kind, one.data.get("phase", one.data.get("reason"))) for one in events]
+
+
+def test_without_a_worker_a_job_says_so_from_the_start(sessions: Sessions) -> None:
+    """Whoever asks or watches learns why nothing happens; a worker of another device changes nothing."""
+    come(sessions, device="cuda")
+
+    job_id = submit(sessions)
+    tell(sessions)
+
+    job = measurements.read(sessions, job_id)
+    assert (job.status, job.phase) == (Status.QUEUED, NONE_ALIVE)
+    assert told(sessions, job_id) == [("status", NONE_ALIVE)]
+
+
+def test_with_a_worker_a_job_just_waits_for_its_turn(sessions: Sessions) -> None:
+    """The first event is that it is queued, and there is nothing to add."""
+    come(sessions)
+
+    job_id = submit(sessions)
+    tell(sessions)
+
+    assert measurements.read(sessions, job_id).phase == "queued"
+    assert told(sessions, job_id) == [("status", None)]
+
+
+def test_workers_that_come_and_go_are_told_once_each(sessions: Sessions) -> None:
+    """The phase follows the workers: come, killed, back, stopped; every change is one event."""
+    job_id = submit(sessions)
+
+    for change in (come, kill, come, stop):
+        change(sessions)
+        tell(sessions)
+        tell(sessions)
+
+    phases = [phase for _, phase in told(sessions, job_id)]
+    assert phases == [NONE_ALIVE, "queued", NONE_ALIVE, "queued", NONE_ALIVE]
+
+
+def kill(sessions: Sessions) -> None:
+    """Let the worker's last heartbeat be old."""
+    with sessions.begin() as session:
+        old = text("UPDATE workers SET last_heartbeat = now() - make_interval(secs => :s)")
+        session.execute(old, {"s": GONE_AFTER_S + 1})
+
+
+def stop(sessions: Sessions) -> None:
+    """Let the worker leave."""
+    workers.leave(sessions, "cpu")

@@ -1,0 +1,76 @@
+"""Who is let in without a key, and for how long somebody who was let in may go on."""
+
+import asyncio
+
+import pytest
+from litestar.types import HTTPScope
+
+from service.access.keys import Principal, Scope
+from service.api.http.auth import Access, Guard
+from service.api.http.operation import Operation
+from service.base.errors import ForbiddenError, UnauthorizedError
+from service.usecases.access.keys import missing_key
+
+READ = Operation(id="read", tag="t", summary="Read.", replies={})
+WRITE = Operation(id="write", tag="t", summary="Write.", replies={}, scope=Scope.ADMIN)
+
+
+def scope(**headers: str) -> HTTPScope:
+    """Return as much of the scope of a request from this machine as is looked at."""
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return {"client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost"), *named], "state": {}}  # type: ignore[typeddict-item]  # the rest is not read
+
+
+def local_guard() -> Guard:
+    """Return a guard that knows no key."""
+    return Guard(Access.LOCAL, find=lambda _text: Principal(name="nobody", scopes=frozenset()))
+
+
+def test_a_program_of_this_machine_is_let_in() -> None:
+    """It sends no header of a proxy."""
+    asyncio.run(local_guard().admit(scope(accept="*/*", x_api_version="1"), WRITE))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("forwarded", "via", "x_real_ip", "true_client_ip", "x_client_ip", "x_cluster_client_ip"),
+        *("x_forwarded_for", "x_forwarded_host", "x_forwarded_proto", "x_forwarded_scheme", "x_forwarded_ssl", "x_forwarded"),
+        *("x_original_forwarded_for", "x_envoy_external_address", "cf_connecting_ip", "cf_ray"),
+    ],
+)
+def test_what_a_proxy_adds_is_seen(name: str) -> None:
+    """Whatever its name: a request that a proxy passed on is nobody's of this machine."""
+    with pytest.raises(UnauthorizedError, match="came through a proxy"):
+        asyncio.run(local_guard().admit(scope(**{name: "203.0.113.9"}), READ))
+
+
+def test_who_was_let_in_is_looked_at_again_and_not_counted() -> None:
+    """A key that ends, or that may less, is refused; what is told meanwhile counts against no limit."""
+    answers: list[Principal | UnauthorizedError] = []
+    counted: list[str] = []
+
+    def find(_text: str) -> Principal:
+        answer = answers.pop(0)
+        if isinstance(answer, UnauthorizedError):
+            raise answer
+        return answer
+
+    async def throttle(principal: Principal, _operation: Operation) -> None:
+        counted.append(principal.name)
+
+    async def follow() -> None:
+        request = scope(x_api_key="k")
+        await guard.admit(request, READ)
+        await guard.readmit(request, READ)
+        with pytest.raises(ForbiddenError):
+            await guard.readmit(request, READ)
+        with pytest.raises(UnauthorizedError):
+            await guard.readmit(request, READ)
+
+    guard = Guard(Access.KEYS, find=find, throttle=throttle)
+    reader = Principal(name="a", scopes=frozenset({Scope.READ}), key_id="1", rate="1/day")
+    answers += [reader, reader, Principal(name="a", scopes=frozenset()), missing_key()]
+    asyncio.run(follow())
+
+    assert counted == ["a"]

@@ -1,0 +1,206 @@
+"""Whatever the cluster: no node gives what it does not have, no island is split, and waiting is told from never."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.planner.cluster.inventory import Allocation, ClusterInventory, MigSlices, Node, NodeState, Pool
+from service.planner.cluster.node_capacity import rooms_of
+from service.planner.cluster.placement import Ask, Never, NotToday, Placement, Supply, clusters_as_supply, find_placement, place
+from service.planner.cluster.reservation import Reservation, Share
+from service.planner.cluster.supply import PoolSupply, emptied
+
+SKUS = ("A100-SXM4-80GB", "H100-SXM5-80GB")
+PROFILE = "1g.10gb"
+LATER = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@st.composite
+def node(draw: st.DrawFn, name: str, gpus_per_node: int) -> Node:
+    """Draw a node: free, or some of its GPUs held by index, some without, some cut by MIG."""
+    if draw(st.booleans()):
+        return Node(name=name)
+    indices = draw(st.sets(st.integers(0, gpus_per_node - 1)))
+    unnamed = draw(st.integers(0, gpus_per_node - len(indices)) | st.just(0))
+    cut = draw(st.integers(0, gpus_per_node - len(indices) - unnamed) | st.just(0))
+    total = draw(st.integers(0, 7 * cut))
+    named = Allocation(
+        holder="a", num_gpus=len(indices), gpu_indices=tuple(indices), host_memory_bytes=draw(st.integers(0, 60))
+    )
+    return Node(
+        name=name,
+        allocated_gpus=len(indices) + unnamed,
+        state=draw(st.sampled_from([NodeState.READY, NodeState.READY, NodeState.READY, NodeState.DRAINED])),
+        allocations=(named,),
+        mig_gpus=cut,
+        mig_slices=(MigSlices(profile=PROFILE, total=total, allocated=draw(st.integers(0, total))),) if cut else (),
+    )
+
+
+@st.composite
+def pool(draw: st.DrawFn, name: str) -> Pool:
+    """Draw a pool whose islands are parts of a node, nodes, or racks of two nodes."""
+    gpus_per_node = draw(st.sampled_from([8, 4, 2, 1]))
+    names = [f"n{number}" for number in range(draw(st.sampled_from([8, 5, 2, 0])))]
+    return Pool(
+        name=name,
+        gpu=draw(st.sampled_from([*SKUS[:1] * 3, SKUS[1]])),
+        gpus_per_node=gpus_per_node,
+        nvlink_island_size=draw(st.sampled_from([gpus_per_node * 2, max(gpus_per_node // 2, 1), None, 1])),
+        host_memory_bytes=draw(st.none() | st.integers(60, 400)),
+        price_per_gpu_hour=draw(st.none() | st.sampled_from([1.0, 2.0])),
+        nodes=tuple(draw(node(name, gpus_per_node)) for name in names),
+    )
+
+
+@st.composite
+def supplies(draw: st.DrawFn) -> Supply:
+    """Draw a cluster of up to three pools with some reservations, all of which could be promised."""
+    cluster = ClusterInventory(pools=tuple(draw(pool(f"p{number}")) for number in range(draw(st.integers(1, 3)))))
+    promised = []
+    for found in clusters_as_supply(cluster).pools:
+        for one in found.nodes:
+            if one.free_gpus and draw(st.integers(0, 3)) == 3:  # of four nodes one
+                share = Share(pool=found.pool.name, node=one.name, num_gpus=draw(st.integers(1, one.free_gpus)))
+                promised.append(Reservation(holder="b", shares=(share,), expires_at=LATER))
+    return clusters_as_supply(cluster, promised)
+
+
+@st.composite
+def asks(draw: st.DrawFn) -> Ask:
+    """Draw a training job, replicas to serve, or jobs on slices."""
+    gpus = draw(st.sampled_from([SKUS[:1], SKUS[:1], SKUS, SKUS[1:]]))
+    group, host_bytes = draw(st.sampled_from([4, 2, 8, 1])), draw(st.sampled_from([0, 0, 10, 40]))
+    if draw(st.integers(0, 5)) == 5:  # of six one
+        return Ask(gpus=gpus, gpus_per_replica=1, num_replicas=draw(st.integers(1, 9)), mig_profile=PROFILE)
+    return Ask(
+        gpus=gpus,
+        gpus_per_replica=group * draw(st.integers(1, 4)),
+        num_replicas=draw(st.integers(1, 4)),
+        island_group=group,
+        host_bytes_per_gpu=host_bytes,
+    )
+
+
+@settings(max_examples=150)
+@given(supplies(), asks())
+def test_nobody_is_given_what_is_not_free(supply: Supply, asked: Ask) -> None:
+    """GPUs, slices and host memory of every node suffice for all that is placed on it, and no index is taken twice."""
+    found = find_placement(supply, asked)
+    if found is None:
+        return
+
+    nodes = {(pool.pool.name, node.name): node for pool in supply.pools for node in pool.nodes}
+    given_away, host = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    indices = Counter[tuple[str, str, int]]()
+    for seat in found.seats:
+        place_ = (seat.share.pool, seat.share.node)
+        given_away[place_] += seat.share.num_gpus
+        host[place_] += seat.share.host_memory_bytes
+        indices.update((*place_, index) for index in seat.share.gpu_indices or ())
+        assert not nodes[place_].named_indices & {*(seat.share.gpu_indices or ())}
+    for place_, number in given_away.items():
+        one = nodes[place_]
+        assert number <= (one.free_slices[PROFILE] if asked.mig_profile else one.free_gpus)
+        assert one.free_host_bytes is None or host[place_] <= one.free_host_bytes
+    assert max(indices.values(), default=1) == 1
+    assert found.num_gpus == asked.num_gpus
+
+
+@settings(max_examples=150)
+@given(supplies(), asks())
+def test_no_group_leaves_its_island(supply: Supply, asked: Ask) -> None:
+    """In the order of ranks each group is on one island, known by index, or by the node where that is inside an island."""
+    found = find_placement(supply, asked)
+    if found is None or asked.mig_profile:
+        return
+
+    pools = {pool.pool.name: pool for pool in supply.pools}
+    for replica in range(asked.num_replicas):
+        seats = [seat for seat in found.seats if seat.replica == replica]
+        assert len({seat.gpu for seat in seats}) == 1
+        assert len({seat.share.num_gpus for seat in seats}) == 1
+        ranks = [place_ for seat in seats for place_ in _islands(pools[seat.share.pool], seat.share)]
+        assert len(ranks) == asked.gpus_per_replica
+        for first in range(0, len(ranks), asked.island_group):
+            known = {island for island in ranks[first : first + asked.island_group] if island[1] is not None}
+            assert len(known) <= 1
+
+
+def _islands(pool: PoolSupply, share: Share) -> list[tuple[str, object]]:
+    """Return the island of each rank: None of a node whose islands are smaller and not known."""
+    kind = pool.pool
+    position = next(number for number, node in enumerate(pool.nodes) if node.name == share.node)
+    if kind.island_size >= kind.gpus_per_node:
+        return [(kind.name, position * kind.gpus_per_node // kind.island_size)] * share.num_gpus
+    if share.gpu_indices is None:
+        return [(kind.name, None)] * share.num_gpus
+    return [(kind.name, (position, index // kind.island_size)) for index in share.gpu_indices]
+
+
+@settings(max_examples=100)
+@given(supplies(), asks())
+def test_waiting_is_told_from_never(supply: Supply, asked: Ask) -> None:
+    """What the empty cluster could hold has to wait, and a moment that is promised comes true; the rest never runs."""
+    found, empty = place(supply, asked), find_placement(emptied(supply), asked)
+
+    match found:
+        case Placement():
+            assert empty is not None
+        case NotToday():
+            assert empty is not None
+            assert found.free_gpus <= found.total_gpus
+            assert found.possible_at in {None, LATER}
+            left = clusters_as_supply(supply.inventory)
+            assert (found.possible_at == LATER) == (find_placement(left, asked) is not None)
+        case Never():
+            assert empty is None
+
+
+@settings(max_examples=100)
+@given(supplies())
+def test_held_and_free_add_up(supply: Supply) -> None:
+    """Every GPU is free, or somebody's: used, reserved, drained, or cut by MIG."""
+    for found in supply.pools:
+        for one in found.nodes:
+            assert one.free_gpus + sum(claim.num_gpus for claim in one.claims) in {
+                found.pool.gpus_per_node,
+                # Of a drained node the GPUs that MIG has cut are not whole ones.
+                found.pool.gpus_per_node - _cut(found.pool, one.name),
+            }
+
+
+def _cut(pool: Pool, name: str) -> int:
+    return next(node.mig_gpus for node in pool.members() if node.name == name)
+
+
+@given(st.sampled_from([(4, 2), (8, 4), (8, 2), (6, 3), (8, 8)]), st.integers(1, 4), st.data())
+def test_the_worst_case_is_the_worst_case(shape: tuple[int, int], group: int, data: st.DataObject) -> None:
+    """Where it is not known which GPUs are taken, as many groups are promised as the worst choice of them leaves."""
+    gpus_per_node, island = shape
+    taken = data.draw(st.integers(0, gpus_per_node))
+    kind = Pool(
+        name="p",
+        gpu=SKUS[0],
+        gpus_per_node=gpus_per_node,
+        nvlink_island_size=island,
+        nodes=(Node(name="n", allocated_gpus=taken),),
+    )
+    (room,) = rooms_of([_without_indices(clusters_as_supply(ClusterInventory(pools=(kind,))).pools[0])])
+
+    worst = min(_groups(frozenset(gone), gpus_per_node, island, group) for gone in combinations(range(gpus_per_node), taken))
+    asked = Ask(gpus=SKUS, gpus_per_replica=group, island_group=group)
+    assert room.capacity(asked, group) == worst * group
+
+
+def _without_indices(pool: PoolSupply) -> PoolSupply:
+    return replace(pool, nodes=tuple(replace(node, is_known=False) for node in pool.nodes))
+
+
+def _groups(gone: frozenset[int], gpus_per_node: int, island: int, group: int) -> int:
+    left = Counter(index // island for index in range(gpus_per_node) if index not in gone)
+    return sum(free // group for free in left.values())

@@ -1,0 +1,52 @@
+"""Lower bounds hold against the estimator: what they rule out would never have fitted."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.catalog.gpus import resolve_device
+from service.catalog.models import load_architecture, resolve_model
+from service.estimator.estimate import estimate
+from service.estimator.values.layout import Layout, Sharding
+from service.estimator.values.workload import Framework, TrainWorkload
+from service.planner.search.bounds import kept_of_sequence, states_of
+
+WAYS = {
+    Framework.TRANSFORMERS: Layout(),
+    Framework.TORCHTITAN: Layout(data_parallel=1, sharding=Sharding.FSDP2, zero_stage=3),
+    Framework.MEGATRON: Layout(sharding=Sharding.MEGATRON),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [
+        ("llama-3.1-70b", Framework.TRANSFORMERS),
+        ("llama-3.1-70b", Framework.TORCHTITAN),
+        ("llama-3.1-70b", Framework.MEGATRON),
+        ("falcon-7b", Framework.TRANSFORMERS),
+        ("opt-1.3b", Framework.TRANSFORMERS),
+        ("gemma-7b", Framework.TRANSFORMERS),
+        ("starcoder2-7b", Framework.TRANSFORMERS),
+    ],
+)
+def test_what_backward_reads_is_less_than_what_is_allocated(name: str, framework: Framework) -> None:
+    """Weights, states and what products read stay below the peak, and are most of it where activations fill the GPU."""
+    model, layout = load_architecture(resolve_model(name)), WAYS[framework]
+    workload = TrainWorkload(sequence_length=2048, micro_batch_size=128, framework=framework)
+    states = replace(states_of(model, workload), gradients=0).total
+    kept = kept_of_sequence(model, workload).everything
+
+    found = estimate(model, workload, layout=layout, device=resolve_device("H100-SXM5-80GB"))
+
+    assert found.allocated_bytes / 4 < states + kept * workload.micro_batch_size < found.allocated_bytes
+
+
+def test_compilers_choose_what_they_keep() -> None:
+    """Nothing but the layers' inputs is held against a compiled step."""
+    model = load_architecture(resolve_model("llama-3.1-8b"))
+    workload = TrainWorkload(sequence_length=4096, compile=True)
+
+    kept = kept_of_sequence(model, workload)
+
+    assert kept.everything == kept.inputs == 2 * 4096 * 4096 * 32

@@ -1,0 +1,27 @@
+"""Who computes on processors gives way, who measures a GPU does not."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from service.jobs.contract import ProbeDevice
+from worker.probes.niceness import NICE
+
+PROGRAM = "import os, sys; from service.jobs.contract import ProbeDevice; from worker.probes.niceness import give_way; \
+give_way(ProbeDevice(sys.argv[1])); print(os.nice(0))"
+
+
+@pytest.mark.parametrize(("device", "steps"), [("cpu", NICE), ("trace", NICE), ("cuda", 0)])
+def test_a_probe_on_processors_goes_last(device: str, steps: int) -> None:
+    """In a process of its own, since there is no way back."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, ProbeDevice(device).value],
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=True,
+    )
+
+    assert int(done.stdout) == min(19, os.nice(0) + steps)

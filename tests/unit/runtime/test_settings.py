@@ -1,0 +1,197 @@
+"""Settings are read from an environment that is given, and bad ones are refused by name."""
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+
+from service.access.keys import Scope
+from service.base.errors import InvalidSettingError
+from service.runtime.settings import VARIABLES, Settings
+
+
+def test_an_empty_environment_is_a_laptop() -> None:
+    """Nothing needs to be set to run everything on loopback, and nothing points at a server of somebody else's."""
+    settings = Settings.from_env({"HOME": "/home/ada"})
+
+    assert (settings.host, settings.port, settings.database_url, settings.redis_url) == ("127.0.0.1", 8000, None, None)
+    assert settings.data_dir == Path("/home/ada/.local/share/headroom")
+
+
+def test_the_job_protocol_has_its_measured_values() -> None:
+    """Lease, heartbeat, re-ring and attempts are those that lost no job in the fault tests."""
+    settings = Settings()
+
+    assert (settings.lease_s, settings.heartbeat_s, settings.reconcile_interval_s, settings.rering_after_s) == (30, 5, 1, 15)
+    assert (settings.poll_interval_s, settings.finish_retry_s, settings.max_attempts, settings.pool_size) == (5, 60, 3, 8)
+
+
+def test_every_field_has_a_variable() -> None:
+    """A setting that no variable reaches could never be set; a variable without a field would be ignored."""
+    assert set(VARIABLES) == {field.name for field in fields(Settings)}
+
+
+def test_every_variable_is_read() -> None:
+    """Each variable reaches its field as a value of the field's type."""
+    environ = {
+        "DATABASE_URL": "postgresql://ada:secret@db/headroom",
+        "REDIS_URL": "rediss://cache:6380/2",
+        "HEADROOM_HOST": "0.0.0.0",  # noqa: S104 - only read
+        "HEADROOM_ACCESS": "KEYS",
+        "HEADROOM_PORT": "8080",
+        "HEADROOM_DATA_DIR": "/srv/headroom",
+        "HEADROOM_LOG_LEVEL": "DEBUG",
+        "HEADROOM_LOG_FORMAT": "json",
+        "HEADROOM_ACCESS_LOG": "true",
+        "HEADROOM_POOL_SIZE": "4",
+        "HEADROOM_LEASE_S": "3",
+        "HEADROOM_HEARTBEAT_S": "0.5",
+        "HEADROOM_RECONCILE_INTERVAL_S": "0.1",
+        "HEADROOM_RERING_AFTER_S": "1",
+        "HEADROOM_POLL_INTERVAL_S": "0.2",
+        "HEADROOM_JOB_DEADLINE_S": "60",
+        "HEADROOM_PROBE_DEADLINE_S": "20",
+        "HEADROOM_FINISH_RETRY_S": "10",
+        "HEADROOM_MAX_ATTEMPTS": "2",
+        "HEADROOM_OIDC_ISSUER": "https://login.example/realms/gpu",
+        "HEADROOM_OIDC_AUDIENCE": "headroom",
+        "HEADROOM_OIDC_SCOPES_CLAIM": "realm_access.roles",
+        "HEADROOM_OIDC_SCOPES": "gpu-admins=admin, gpu-users=plan",
+        "HEADROOM_OIDC_RATE": "600/minute",
+        "HEADROOM_OIDC_QUOTA": "100/day",
+        "PROMETHEUS_MULTIPROC_DIR": "/var/lib/metrics",
+    }
+
+    settings = Settings.from_env(environ)
+
+    assert set(environ) == {variable for variable, _ in VARIABLES.values()}
+    assert settings == Settings(
+        database_url="postgresql+psycopg://ada:secret@db/headroom",
+        redis_url="rediss://cache:6380/2",
+        host="0.0.0.0",  # noqa: S104 - only read
+        access="keys",
+        port=8080,
+        data_dir=Path("/srv/headroom"),
+        log_level="debug",
+        log_format="json",
+        access_log=True,
+        pool_size=4,
+        lease_s=3.0,
+        heartbeat_s=0.5,
+        reconcile_interval_s=0.1,
+        rering_after_s=1.0,
+        poll_interval_s=0.2,
+        job_deadline_s=60.0,
+        probe_deadline_s=20.0,
+        finish_retry_s=10.0,
+        max_attempts=2,
+        oidc_issuer="https://login.example/realms/gpu",
+        oidc_audience="headroom",
+        oidc_scopes_claim="realm_access.roles",
+        oidc_scopes={"gpu-admins": Scope.ADMIN, "gpu-users": Scope.PLAN},
+        oidc_rate="600/minute",
+        oidc_quota="100/day",
+        metrics_dir=Path("/var/lib/metrics"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("DATABASE_URL", "mysql://root@db/x", "postgresql://"),
+        ("DATABASE_URL", "localhost:5432", "postgresql://"),
+        ("REDIS_URL", "localhost:6379", "redis://"),
+        ("HEADROOM_PORT", "eighty", "whole number"),
+        ("HEADROOM_PORT", "0", "1 or more"),
+        ("HEADROOM_PORT", "70000", "at most 65535"),
+        ("HEADROOM_PORT", "²", "whole number"),
+        ("HEADROOM_PORT", "tcp://10.0.0.1:8000", "enableServiceLinks"),
+        ("HEADROOM_LOG_LEVEL", "loud", "debug, info, warning, error"),
+        ("HEADROOM_LOG_FORMAT", "xml", "json, console"),
+        ("HEADROOM_LEASE_S", "inf", "above 0"),
+        ("HEADROOM_LEASE_S", "nan", "above 0"),
+        ("HEADROOM_LEASE_S", "-1", "above 0"),
+        ("HEADROOM_LEASE_S", "30s", "above 0"),
+        ("HEADROOM_LEASE_S", "9", "at least twice HEADROOM_HEARTBEAT_S, which is 5"),
+        ("HEADROOM_JOB_DEADLINE_S", "10", "HEADROOM_PROBE_DEADLINE_S (600)"),
+        ("HEADROOM_MAX_ATTEMPTS", "1.5", "whole number"),
+        ("HEADROOM_OIDC_ISSUER", "http://login.example", "an https:// URL"),
+        ("HEADROOM_OIDC_ISSUER", "login.example", "an https:// URL"),
+        ("HEADROOM_OIDC_SCOPES", "gpu-users", "pairs such as"),
+        ("HEADROOM_OIDC_SCOPES", "gpu-users=fly", "read, plan, measure, admin"),
+        ("HEADROOM_OIDC_RATE", "often", "600/minute"),
+        ("HEADROOM_OIDC_QUOTA", "5/day", "HEADROOM_OIDC_ISSUER is not set"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(variable: str, text: str, expected: str) -> None:
+    """The message says which variable, what it holds and what would be right."""
+    with pytest.raises(InvalidSettingError) as refused:
+        Settings.from_env({variable: text})
+
+    assert refused.value.detail.startswith(f"{variable} is ")
+    assert expected in refused.value.detail
+    assert refused.value.extra == {"variable": variable}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [("HEADROOM_OIDC_ISSUER", "HEADROOM_OIDC_AUDIENCE"), ("HEADROOM_OIDC_AUDIENCE", "HEADROOM_OIDC_ISSUER")],
+)
+def test_an_issuer_needs_an_audience(given: str, missing: str) -> None:
+    """Half of it would let in tokens that were made out for somebody else, or nobody's."""
+    with pytest.raises(InvalidSettingError, match=f"^{missing} is ''; it must be set"):
+        Settings.from_env({given: "https://login.example"})
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    """Compose files and charts pass empty strings for what nobody filled in."""
+    assert Settings.from_env({"HOME": "/h", "HEADROOM_PORT": "", "DATABASE_URL": ""}) == Settings.from_env({"HOME": "/h"})
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_the_driver_is_ours_to_choose(scheme: str) -> None:
+    """Platforms hand out URLs without a driver, or with the old scheme."""
+    settings = Settings.from_env({"DATABASE_URL": f"{scheme}://db/headroom"})
+
+    assert settings.database_url == "postgresql+psycopg://db/headroom"
+
+
+def test_another_driver_is_refused() -> None:
+    """A URL that names a driver which is not installed would fail later, and in words of SQLAlchemy."""
+    with pytest.raises(InvalidSettingError, match="postgresql://user"):
+        Settings.from_env({"DATABASE_URL": "postgresql+asyncpg://db/headroom"})
+
+
+@pytest.mark.parametrize("variable", ["DATABASE_URL", "REDIS_URL"])
+def test_no_password_in_a_refusal(variable: str) -> None:
+    """A refusal is printed and logged."""
+    with pytest.raises(InvalidSettingError) as refused:
+        Settings.from_env({variable: "ftp://ada:secret@host/x"})
+
+    assert "secret" not in refused.value.detail
+    assert "@host/x" in refused.value.detail
+
+
+def test_no_password_in_the_repr() -> None:
+    """A settings object ends up in a traceback sooner or later."""
+    settings = Settings.from_env({"DATABASE_URL": "postgresql://a:secret@h/d", "REDIS_URL": "redis://:secret@h"})
+
+    assert "secret" not in repr(settings)
+
+
+def test_a_relative_data_home_is_ignored() -> None:
+    """The XDG specification says so; the working directory is no place for a database."""
+    assert Settings.from_env({"HOME": "/h", "XDG_DATA_HOME": "data"}).data_dir == Path("/h/.local/share/headroom")
+    assert Settings.from_env({"HOME": "/h", "XDG_DATA_HOME": "/data"}).data_dir == Path("/data/headroom")
+
+
+def test_a_missing_database_is_explained() -> None:
+    """Who starts one part alone is told how to get the rest."""
+    with pytest.raises(InvalidSettingError, match="headroom up"):
+        Settings().require_database_url()
+
+
+def test_settings_do_not_change() -> None:
+    """What was read at the start holds until the end."""
+    with pytest.raises(FrozenInstanceError):
+        Settings().port = 1  # type: ignore[misc]  # that is the test

@@ -1,0 +1,226 @@
+"""The optimizer step of each precision policy, as the plain training loop that a user of PyTorch would write."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from service.estimator.values.precision import Precision
+
+LEARNING_RATE = 1e-5
+MOMENTUM = 0.9
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+WEIGHT_DECAY = 0.01
+MAX_GRAD_NORM = 1.0
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepper:
+    """``step`` clips and updates; ``zero_grad`` frees what the next step makes anew; ``keep`` holds states alive."""
+
+    step: Step
+    zero_grad: Step
+    keep: tuple[object, ...] = field(default=(), repr=False)
+
+
+OPTIMIZERS: dict[str, Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]] = {
+    "adamw": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=True),
+    "adamw_fused": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, fused=True),
+    "adamw_loop": lambda tensors: torch.optim.AdamW(tensors, lr=LEARNING_RATE, foreach=False),
+    "sgd": lambda tensors: torch.optim.SGD(tensors, lr=LEARNING_RATE, foreach=True),
+    "sgd_momentum": lambda tensors: torch.optim.SGD(tensors, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=True),
+}
+
+
+def make_stepper(parameters: Sequence[nn.Parameter], *, precision: Precision, optimizer: str, clip: bool) -> Stepper:
+    """Return the update of ``parameters``, one of those that a probe runs; fp32 ones (adapters) are their own masters."""
+    full_precision = all(parameter.dtype is torch.float32 for parameter in parameters)
+    if precision.master_dtype is None or full_precision:
+        return _plain(parameters, optimizer=optimizer, clip=clip)
+    if precision.main_grad_dtype is None:
+        return _masters_read_param_grads(parameters, optimizer=optimizer, clip=clip)
+    if precision.main_grad_persistent:
+        return _masters_with_main_grads(parameters, precision, optimizer=optimizer, clip=clip)
+    return _masters_with_fresh_grads(parameters, optimizer=optimizer, clip=clip)
+
+
+def _alike(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Divide what tensor-parallel ranks split from what they all have: no operator takes lists of both.
+
+    (transformers 5.23 does the same in ``trainer.py``, ``create_optimizer`` and ``_mixed_mesh_grad_norm``.)
+    """
+    split: list[nn.Parameter] = [parameter for parameter in parameters if isinstance(parameter, DTensor)]
+    whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
+    return [group for group in (split, whole) if group]
+
+
+def _plain(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
+    updates = [OPTIMIZERS[optimizer](alike) for alike in _alike(parameters)]
+
+    def step() -> None:
+        if clip:
+            _clip(parameters)
+        for update in updates:
+            update.step()
+
+    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=tuple(updates))
+
+
+def _clip(parameters: Sequence[nn.Parameter]) -> None:
+    for alike in _alike(parameters):
+        nn.utils.clip_grad_norm_(alike, MAX_GRAD_NORM, foreach=True)
+
+
+def _held(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what this rank holds of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _masters(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
+    return [_held(parameter.detach()).float() for parameter in parameters]
+
+
+def _forget(parameters: Sequence[torch.Tensor]) -> None:
+    for parameter in parameters:
+        parameter.grad = None
+
+
+def _param_grads(parameters: Sequence[nn.Parameter]) -> list[torch.Tensor]:
+    return [_held(parameter.grad) for parameter in parameters if parameter.grad is not None]
+
+
+@torch.no_grad()
+def _publish(parameters: Sequence[nn.Parameter], masters: list[torch.Tensor]) -> None:
+    torch._foreach_copy_([_held(parameter) for parameter in parameters], masters)
+
+
+def _masters_with_fresh_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
+    """Make fp32 gradients just before the step and free them with the others."""
+    masters = _masters(parameters)
+    update = OPTIMIZERS[optimizer](masters)
+
+    def step() -> None:
+        for master, parameter in zip(masters, parameters, strict=True):
+            master.grad = None if parameter.grad is None else _held(parameter.grad).float()
+        if clip:
+            nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
+        update.step()
+        _publish(parameters, masters)
+
+    def zero_grad() -> None:
+        _forget(masters)
+        _forget(parameters)
+
+    return Stepper(step=step, zero_grad=zero_grad, keep=(update, masters))
+
+
+def _masters_with_main_grads(
+    parameters: Sequence[nn.Parameter],
+    precision: Precision,
+    *,
+    optimizer: str,
+    clip: bool,
+) -> Stepper:
+    """Add gradients into fp32 buffers that live as long as the job; Megatron frees its 16-bit ones at once, DeepSpeed not."""
+    masters = _masters(parameters)
+    for master in masters:
+        master.grad = torch.zeros_like(master)
+    update = OPTIMIZERS[optimizer](masters)
+    frees_at_once = precision.grad_dtype is not precision.param_dtype
+    for parameter, master in zip(parameters, masters, strict=True):
+        parameter.register_post_accumulate_grad_hook(_adder(master, frees=frees_at_once))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    def step() -> None:
+        if clip:
+            nn.utils.clip_grad_norm_(masters, MAX_GRAD_NORM, foreach=True)
+        update.step()
+        _publish(parameters, masters)
+
+    def zero_grad() -> None:
+        update.zero_grad(set_to_none=False)
+        _forget(parameters)
+
+    return Stepper(step=step, zero_grad=zero_grad, keep=(update, masters))
+
+
+def _adder(master: torch.Tensor, *, frees: bool) -> Callable[[torch.Tensor], None]:
+    def add(parameter: torch.Tensor) -> None:
+        assert master.grad is not None  # noqa: S101 - made before the first backward
+        assert parameter.grad is not None  # noqa: S101 - the hook runs after it was accumulated
+        master.grad.add_(_held(parameter.grad))
+        if frees:
+            parameter.grad = None
+
+    return add
+
+
+def _masters_read_param_grads(parameters: Sequence[nn.Parameter], *, optimizer: str, clip: bool) -> Stepper:
+    """Update fp32 masters straight from 16-bit gradients: no fp32 gradient ever exists.
+
+    What gets no gradient (an image tower beside text alone) has a master and no moments, as in any optimizer of torch.
+    """
+    masters = _masters(parameters)
+    moments: list[list[torch.Tensor]] = []
+    kernel = MIXED_KERNELS[optimizer]
+
+    @torch.no_grad()
+    def step() -> None:
+        if clip:
+            _clip(parameters)
+        moved = [master for master, one in zip(masters, parameters, strict=True) if one.grad is not None]
+        if not moments:
+            moments.extend([torch.zeros_like(master) for master in moved] for _ in range(_NUM_STATES.get(optimizer, 0)))
+        kernel(moved, _param_grads(parameters), tuple(moments))
+        _publish(parameters, masters)
+
+    return Stepper(step=step, zero_grad=lambda: _forget(parameters), keep=(masters, moments))
+
+
+Tensors = list[torch.Tensor]
+
+
+def _mixed_adamw(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
+    """One AdamW step over lists (arXiv:1711.05101), as torch.optim does with foreach: one temporary, of all parameters."""
+    first, second = states
+    torch._foreach_mul_(masters, 1 - LEARNING_RATE * WEIGHT_DECAY)
+    torch._foreach_mul_(first, BETAS[0])
+    torch._foreach_add_(first, grads, alpha=1 - BETAS[0])
+    torch._foreach_mul_(second, BETAS[1])
+    torch._foreach_addcmul_(second, grads, grads, 1 - BETAS[1])
+    root = torch._foreach_sqrt(second)  # noqa: SLF001 - a foreach operator
+    torch._foreach_add_(root, EPSILON)
+    torch._foreach_addcdiv_(masters, first, root, -LEARNING_RATE)
+
+
+def _mixed_adamw_loop(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
+    """One AdamW step tensor by tensor, as torch.optim's loop: two temporaries of the largest tensor."""
+    for master, grad, first, second in zip(masters, grads, *states, strict=True):
+        master.mul_(1 - LEARNING_RATE * WEIGHT_DECAY)
+        first.mul_(BETAS[0]).add_(grad, alpha=1 - BETAS[0])
+        second.mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
+        root = (second.sqrt() / 1.0).add_(EPSILON)
+        master.addcdiv_(first, root, value=-LEARNING_RATE)
+
+
+def _mixed_sgd(masters: Tensors, grads: Tensors, states: tuple[Tensors, ...]) -> None:
+    """One step of stochastic gradient descent over lists, with momentum where there is a state for it."""
+    directions = grads
+    for momenta in states:
+        torch._foreach_mul_(momenta, MOMENTUM)
+        torch._foreach_add_(momenta, grads)
+        directions = momenta
+    torch._foreach_add_(masters, directions, alpha=-LEARNING_RATE)
+
+
+_NUM_STATES = {"adamw": 2, "adamw_loop": 2, "sgd_momentum": 1}
+MIXED_KERNELS: dict[str, Callable[[Tensors, Tensors, tuple[Tensors, ...]], None]] = {
+    "adamw": _mixed_adamw,
+    "adamw_loop": _mixed_adamw_loop,
+    "sgd": _mixed_sgd,
+    "sgd_momentum": _mixed_sgd,
+}
